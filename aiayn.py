@@ -1,0 +1,509 @@
+"""The command line: one thin function per verb. Parse, call, print; no logic.
+
+Errors end here: what a person got wrong is one line on stderr and exit 2, work that failed is exit 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from studies.registry import STUDIES, get_study
+from studies.runs import PlannedRun, Workspace, plan_runs
+from studies.scales import SCALES, Scale, get_scale
+
+app = typer.Typer(
+    name="aiayn",
+    help="Every claim of 'Attention Is All You Need' as a study: run it, query it, read which claims hold.\n\n"
+    "Begin with: aiayn list, then aiayn reproduce.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Corpora: source, licence, size, checksum, state.", rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+
+class _Debug:
+    """Whether a traceback is wanted; set by --debug, read where errors end."""
+
+    wanted = False
+
+
+@app.callback()
+def _without_verb(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _set_debug(value: bool) -> bool:
+    _Debug.wanted = _Debug.wanted or value
+    return value
+
+
+Home = Annotated[
+    Path,
+    typer.Option("--home", envvar="AIAYN_HOME", help="The workspace: runs, database, data cache, site.", show_default="./workspace"),
+]
+DEFAULT_HOME = Path("workspace")
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+ScaleName = Annotated[str, typer.Option("--scale", help=f"One of: {', '.join(scale.name for scale in SCALES)}.")]
+Seeds = Annotated[int, typer.Option("--seeds", help="Seeds a trial, numbered from 1.")]
+Trials = Annotated[list[str] | None, typer.Option("--trial", help="Only this trial; may be given several times.")]
+Address = Annotated[str | None, typer.Option("--address", help="A running Ray cluster; without it Ray runs on this machine.")]
+GpusPerTrial = Annotated[int | None, typer.Option("--gpus-per-trial", min=0, help="Instead of the scale's own number.")]
+MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", min=1, help="Most trials at one time.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Run again what is done; the old runs are set aside.")]
+
+
+class Format(StrEnum):
+    """Forms of a query's answer."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    markdown = "markdown"
+    parquet = "parquet"
+
+
+@app.command("list")
+def list_(
+    study: Annotated[str | None, typer.Argument(help="A study; without it all studies are listed.")] = None,
+    claims: Annotated[bool, typer.Option("--claims", help="List the claims instead of the trials.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Studies, or one study's trials and claims.
+
+    Examples: aiayn list; aiayn list table3; aiayn list table3 --claims
+    """
+    from core.complexity import num_parameters, training_flops
+
+    if claims:
+        chosen = [get_study(study)] if study else STUDIES
+        rows = [(c.id, c.kind, c.expected, c.tolerance, c.unit, c.cell, c.statement) for s in chosen for c in s.claims]
+        _print_rows(("claim", "kind", "expected", "tolerance", "unit", "cell", "statement"), rows, as_json)
+    elif study is None:
+        rows = [(s.name, s.title, s.cells, len(s.trials), len(s.claims)) for s in STUDIES]
+        _print_rows(("study", "title", "cells", "trials", "claims"), rows, as_json)
+        if not as_json:
+            print("\n" + "\n".join(f"scale {scale.name}: {scale.description}" for scale in SCALES))
+    else:
+        rows = []
+        for trial in get_study(study).trials:
+            configs = [trial.config(scale) for scale in SCALES]
+            params = [round(num_parameters(config.model) / 1e6, 2) for config in configs]
+            flops = [training_flops(config.model, config.train) for config in configs]
+            rows.append((trial.name, trial.group, trial.label, *params, *(f"{f:.1e}" for f in flops)))
+        heads = [f"params(M) {scale.name}" for scale in SCALES] + [f"FLOPs {scale.name}" for scale in SCALES]
+        _print_rows(("trial", "row", "change", *heads), rows, as_json)
+
+
+@app.command()
+def plan(
+    studies: Annotated[list[str], typer.Argument(help="Studies, as in aiayn list.")],
+    scale: ScaleName = "smoke",
+    seeds: Seeds = 1,
+    trial: Trials = None,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """What would run, and what is done already; starts nothing.
+
+    Example: aiayn plan table3 --scale small --seeds 3
+    """
+    from core.complexity import num_parameters, training_flops
+
+    planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
+    rows = [
+        (
+            run.record.study, run.record.trial, run.record.seed, run.record.run, run.status.status,
+            run.config.train.train_steps, num_parameters(run.config.model), training_flops(run.config.model, run.config.train),
+        )
+        for run in planned
+    ]  # fmt: skip
+    _print_rows(("study", "trial", "seed", "run", "status", "steps", "params", "flops"), rows, as_json)
+    if not as_json:
+        todo = [row for row in rows if row[4] != "done"]
+        print(
+            f"\n{len(rows)} runs, {len(rows) - len(todo)} done and skipped; to run: {len(todo)} with "
+            f"{sum(row[5] for row in todo):,} steps and {sum(row[7] for row in todo):.2e} FLOPs"
+        )
+        for reason in sorted({run.status.reason for run in planned if run.status.status == "blocked"}):
+            print(f"blocked: {reason}")
+
+
+def _plan(names: Sequence[str], scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace) -> list[PlannedRun]:
+    planned = []
+    for name in dict.fromkeys(names):
+        planned += plan_runs(get_study(name), scale, seeds, workspace, trials or ())
+    return planned
+
+
+@app.command()
+def run(
+    studies: Annotated[list[str], typer.Argument(help="Studies, as in aiayn list.")],
+    scale: ScaleName = "smoke",
+    seeds: Seeds = 1,
+    trial: Trials = None,
+    address: Address = None,
+    gpus_per_trial: GpusPerTrial = None,
+    max_concurrent: MaxConcurrent = None,
+    rerun: Rerun = False,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Schedule the runs with Ray Tune: what is done is skipped, what was interrupted goes on.
+
+    Examples: aiayn run table3; aiayn run table3 --scale small --trial base --trial h1
+    """
+    from studies.campaign import carry_out
+
+    planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
+    outcome = carry_out(planned, Workspace(home), get_scale(scale), gpus_per_trial, address, max_concurrent, rerun)
+    print(outcome.summary())
+    raise typer.Exit(0 if outcome.complete else 1)
+
+
+@app.command()
+def reproduce(
+    scale: ScaleName = "smoke",
+    seeds: Seeds = 1,
+    address: Address = None,
+    gpus_per_trial: GpusPerTrial = None,
+    max_concurrent: MaxConcurrent = None,
+    rerun: Rerun = False,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """All studies, then verdicts, then reports: the main job.
+
+    Example: aiayn reproduce --scale smoke --seeds 3
+    """
+    from reports.build import build_site
+    from studies.campaign import carry_out
+
+    workspace = Workspace(home)
+    planned = _plan([study.name for study in STUDIES], get_scale(scale), seeds, None, workspace)
+    outcome = carry_out(planned, workspace, get_scale(scale), gpus_per_trial, address, max_concurrent, rerun)
+    print(outcome.summary())
+    index = build_site(workspace.database, workspace.site, on_progress=_say)
+    print(f"report: {index}")
+    raise typer.Exit(0 if outcome.complete else 1)
+
+
+@app.command()
+def status(
+    all_: Annotated[bool, typer.Option("--all", help="Every run, also those that are done.")] = False,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Runs by state; those that failed with their reason and where their log is.
+
+    Examples: aiayn status; aiayn status --all --json
+    """
+    from studies.campaign import survey
+
+    runs = survey(Workspace(home))
+    if as_json or all_:
+        heads = ("run", "study", "trial", "scale", "seed", "status", "step", "reason", "log")
+        _print_rows(heads, [(r.run, r.study, r.trial, r.scale, r.seed, r.status, r.step, r.reason, r.log) for r in runs], as_json)
+        return
+    if not runs:
+        print(f"no runs in {Workspace(home).runs}; start some with: aiayn run table3")
+        return
+    states = ("done", "running", "queued", "failed", "diverged")
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for r in runs:
+        counts.setdefault((r.study, r.scale), dict.fromkeys(states, 0))[r.status] += 1
+    _print_rows(("study", "scale", *states), [(*key, *count.values()) for key, count in counts.items()], False)
+    for r in runs:
+        if r.reason:
+            print(f"{r.study}/{r.trial} {r.scale} seed {r.seed} ({r.run}) {r.status}: {r.reason}" + (f"; log: {r.log}" if r.log else ""))
+
+
+@app.command()
+def claims(
+    study: Annotated[str | None, typer.Argument(help="Only this study's claims.")] = None,
+    verdict: Annotated[str | None, typer.Option("--verdict", help="Only claims with this verdict.")] = None,
+    scale: Annotated[str | None, typer.Option("--scale", help="Only at this scale.")] = None,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Claims: expected and measured value, interval, verdict, reason.
+
+    Examples: aiayn claims table3 --scale smoke; aiayn claims --verdict agrees --json
+    """
+    from results.records import VERDICTS
+    from studies.registry import no_such
+    from studies.scorecard import claim_verdicts
+
+    if study is not None:
+        get_study(study)
+    if verdict is not None and verdict not in VERDICTS:
+        raise no_such("verdict", verdict, VERDICTS, ", ".join(VERDICTS))
+    rows = claim_verdicts(_store(home), study, verdict, get_scale(scale).name if scale else None)
+    _print_rows(("claim", "scale", "kind", "expected", "measured", "low", "high", "verdict", "reason"), rows, as_json)
+
+
+@app.command()
+def query(
+    sql: Annotated[str | None, typer.Argument(help="One SELECT; a single dash reads it from standard input.")] = None,
+    format_: Annotated[Format, typer.Option("--format", help="Form of the answer.")] = Format.table,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the database anew from the run folders first.")] = False,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Read-only SQL over the results, also while runs go on.
+
+    Examples: aiayn query "SELECT * FROM table3"; aiayn query "FROM curves WHERE trial = 'base'" --format csv -o base.csv;
+    aiayn query "SHOW TABLES"
+    """
+    from results.output import write
+    from results.query import query as ask
+
+    store = _store(home, rebuild=rebuild)
+    if sql is None:
+        if not rebuild:
+            raise ValueError('no SQL was given; for example: aiayn query "SELECT * FROM table3"')
+        return
+    write(ask(store, sys.stdin.read() if sql == "-" else sql), format_.value, output)
+
+
+@app.command()
+def report(
+    studies: Annotated[list[str] | None, typer.Argument(help="Only these studies' pages.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The site's folder.", show_default="HOME/site")] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Render the notebooks with papermill; index.html is the scorecard.
+
+    Examples: aiayn report; aiayn report table3 -o site
+    """
+    from reports.build import build_site
+
+    for name in studies or ():
+        get_study(name)
+    store = _store(home)
+    print(build_site(store.database, output or Workspace(home).site, studies or None, on_progress=_say))
+
+
+@data_app.command("list")
+def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Corpora and their state here.
+
+    Example: aiayn data list
+    """
+    from core.data.corpora import CORPORA
+
+    rows = [
+        (c.name, c.task, " ".join(c.languages), sum(c.splits.values()), c.licence, c.state(Workspace(home).data))
+        for c in CORPORA.values()
+    ]
+    _print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
+
+
+@data_app.command("show")
+def data_show(name: str, home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
+    """One corpus: splits, sources, checksums, citation.
+
+    Example: aiayn data show multi30k
+    """
+    from core.data.corpora import get
+
+    corpus = get(name)
+    facts = [
+        ("name", corpus.name), ("description", corpus.description), ("languages", " ".join(corpus.languages)),
+        *((f"split {split}", f"{count:,} lines") for split, count in corpus.splits.items()),
+        ("licence", corpus.licence), ("citation", corpus.citation), ("state", corpus.state(Workspace(home).data)),
+        *((f"source {source.file}", f"{source.url} sha256 {source.sha256}") for source in corpus.sources),
+    ]  # fmt: skip
+    _print_rows(("property", "value"), facts, as_json)
+
+
+@data_app.command("fetch")
+def data_fetch(name: str, home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Download a corpus and verify it; does nothing where it is here already.
+
+    Example: aiayn data fetch multi30k
+    """
+    from core.data.corpora import get
+
+    corpus, folder = get(name), Workspace(home).data
+    corpus.fetch(folder)
+    print(f"{name}: {corpus.state(folder)}")
+
+
+@data_app.command("check")
+def data_check(
+    names: Annotated[list[str] | None, typer.Argument(help="Corpora; without one, all that are here.")] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Read corpora whole and check counts, encoding and checksums.
+
+    Example: aiayn data check grammar
+    """
+    from core.data.corpora import CORPORA, get
+
+    folder = Workspace(home).data
+    for name in names or [c.name for c in CORPORA.values() if c.state(folder) != "not fetched"]:
+        get(name).verify(folder)
+        print(f"{name}: {sum(get(name).splits.values()):,} lines in each of {', '.join(get(name).languages)}, all as expected")
+
+
+@app.command()
+def translate(
+    run: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    file: Annotated[Path | None, typer.Argument(help="Lines to translate; without it standard input.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Translate lines with a finished run, in order.
+
+    Examples: echo "The old teacher sleeps." | aiayn translate table3/base; aiayn translate 3f2a source.txt -o target.txt
+    """
+    from dataclasses import replace
+
+    from studies.trained import find_run, load_run, read_lines, translate_lines
+
+    trained = load_run(find_run(Workspace(home), run))
+    lines = read_lines(file)
+    decode = replace(trained.config.decode, beam_size=beam) if beam else trained.config.decode
+    text = "".join(f"{line}\n" for line in translate_lines(trained, lines, decode, _counter("sentences", len(lines))))
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+@app.command()
+def doctor(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Check Python, torch, GPUs, Ray, disk, the database and the notebook kernel; say how to mend what is amiss.
+
+    Example: aiayn doctor
+    """
+    from studies.doctor import examine
+
+    findings = examine(Workspace(home))
+    _print_rows(("check", "ok", "found", "what to do"), [(f.check, f.ok, f.found, f.advice) for f in findings], as_json)
+    raise typer.Exit(0 if all(f.ok for f in findings) else 1)
+
+
+def _store(home: Path, rebuild: bool = False):
+    """The workspace's database, brought up to date with its run folders and with verdicts on them."""
+    from studies.scorecard import open_store
+
+    store, problems = open_store(Workspace(home), rebuild)
+    for problem in problems:
+        _say(f"not read: {problem}")
+    return store
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _counter(what: str, total: int):
+    """A callback that shows a count on a terminal and stays silent elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int) -> None:
+        end = "\n" if done >= total else ""
+        print(f"\r{done:,} of {total:,} {what}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
+    """Rows as JSON objects, or as a table that fits the terminal; into a pipe no line is broken."""
+    if as_json:
+        print(json.dumps([dict(zip(heads, row, strict=True)) for row in rows], indent=1, ensure_ascii=False))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for position, head in enumerate(heads):
+        numeric = any(isinstance(row[position], (int, float)) and not isinstance(row[position], bool) for row in rows)
+        table.add_column(head, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "NO"
+        case float():
+            return f"{value:.2e}" if abs(value) >= 1e6 else f"{value:.2f}"
+        case int():
+            return f"{value:,}"
+    return str(value)
+
+
+def main() -> None:
+    """Run the command line; every error ends here as one line and an exit code."""
+    # Workers run in other folders: what the user named relative to this one must be found from there too.
+    if os.environ.get("AIAYN_DATA"):
+        os.environ["AIAYN_DATA"] = str(Path(os.environ["AIAYN_DATA"]).absolute())
+    try:
+        code = app(standalone_mode=False)
+    except typer.Exit as error:
+        code = error.exit_code
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        _say(f"{error}; see: {context.command_path if context else 'aiayn'} --help")
+        code = 2
+    except (typer.Abort, KeyboardInterrupt):
+        _say("stopped; the same command goes on from the last checkpoints")
+        code = 130
+    except BrokenPipeError:
+        # The reader of a pipe had enough; that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        code = _exit_code(error)
+        if _Debug.wanted:
+            raise
+        if code == 2:
+            _say(f"{error}")
+        else:
+            _say(f"{type(error).__name__}: {error} (--debug shows where)")
+    sys.exit(code)
+
+
+def _exit_code(error: Exception) -> int:
+    """2 for what a person can put right before any work, 1 for work that failed."""
+    from core.data.corpus import DataError
+    from results.errors import ResultsError
+    from studies.schedule import ScheduleError
+
+    return 2 if isinstance(error, (ValueError, DataError, ResultsError, ScheduleError)) else 1
+
+
+if __name__ == "__main__":
+    main()

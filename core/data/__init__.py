@@ -1,0 +1,1 @@
+"""Corpora, the shared vocabulary, and batches: everything between a file of text and a tensor of word pieces."""

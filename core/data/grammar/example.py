@@ -1,0 +1,77 @@
+"""What one sentence of the corpus offers: three token sequences, a tree, dependency arcs, antecedents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+LANGUAGES = ("en", "de", "fr")
+
+_CLOSING = frozenset({".", ","})
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A constituent with a Penn-style label. A part-of-speech node has one child, its word."""
+
+    label: str
+    children: tuple[Tree | str, ...]
+
+    def leaves(self) -> Iterator[str]:
+        """The words from left to right."""
+        for child in self.children:
+            if isinstance(child, Tree):
+                yield from child.leaves()
+            else:
+                yield child
+
+    def __str__(self) -> str:
+        """One line of labelled brackets, as treebanks write them: (S (NP (NNP Anna)) ...)."""
+        return f"({self.label} {' '.join(str(child) for child in self.children)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One sentence in three languages with the gold analysis of its English side.
+
+    Every index counts `english` tokens from 0; punctuation marks are tokens of their own.
+
+    Attributes:
+        english, german, french: tokens in the case of real writing.
+        tree: constituency; its leaves are `english`.
+        heads: index of each token's governor, -1 for the root.
+        relations: UD-like relation of each token to its governor; "root" for the root.
+        antecedents: pairs (pronoun, head noun of what it refers to), by pronoun. First persons have none.
+    """
+
+    english: tuple[str, ...]
+    german: tuple[str, ...]
+    french: tuple[str, ...]
+    tree: Tree
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    antecedents: tuple[tuple[int, int], ...]
+
+    def tokens(self, language: str) -> tuple[str, ...]:
+        """The tokens in "en", "de" or "fr".
+
+        Raises:
+            ValueError: another language.
+        """
+        if language not in LANGUAGES:
+            raise ValueError(f"language={language!r} is not in the grammar corpus; it has {', '.join(LANGUAGES)}")
+        return {"en": self.english, "de": self.german, "fr": self.french}[language]
+
+    def text(self, language: str) -> str:
+        """The detokenised line in "en", "de" or "fr"; ValueError for another language."""
+        return detokenise(self.tokens(language))
+
+
+def detokenise(tokens: Sequence[str]) -> str:
+    """Join tokens as people write: no space before a full stop or comma, none after an elided French word."""
+    pieces: list[str] = []
+    for token in tokens:
+        if pieces and token not in _CLOSING and not pieces[-1].endswith("'"):
+            pieces.append(" ")
+        pieces.append(token)
+    return "".join(pieces)

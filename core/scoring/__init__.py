@@ -1,0 +1,1 @@
+"""Scores, each a number with the identity that makes it comparable."""

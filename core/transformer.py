@@ -1,0 +1,219 @@
+"""The Transformer of Figure 1: encoder, decoder, and the two together (section 3).
+
+Shapes: B sentences, S source pieces, T target pieces, V vocabulary. Piece id 0 is padding, on the right.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from core.attention import MultiHeadAttention
+from core.config import ModelConfig
+from core.data.vocabulary import PAD_ID
+from core.layers import Dropout, Embedding, FeedForward, LearnedPositions, ResidualNorm, SinusoidPositions
+
+
+def padding_mask(pieces: Tensor) -> Tensor:
+    """(B, L) ids -> (B, 1, 1, L) bool, True at real pieces: which keys may be attended to."""
+    return (pieces != PAD_ID)[:, None, None, :]
+
+
+def causal_mask(length: int, device: torch.device) -> Tensor:
+    """(T, T) bool, True where query position >= key position: "prevent positions from attending to subsequent ones" (3.2.3)."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each wrapped in residual and norm (section 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.self_attention_norm = ResidualNorm(config.d_model, config.dropout)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.feed_forward_norm = ResidualNorm(config.d_model, config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B, S, d_model), mask (B, 1, 1, S); returns (B, S, d_model)."""
+        x = self.self_attention_norm(x, self.self_attention(x, x, mask))
+        return self.feed_forward_norm(x, self.feed_forward(x))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the encoder's output, feed-forward (section 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.self_attention_norm = ResidualNorm(config.d_model, config.dropout)
+        self.cross_attention = MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.cross_attention_norm = ResidualNorm(config.d_model, config.dropout)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.feed_forward_norm = ResidualNorm(config.d_model, config.dropout)
+
+    def forward(self, x: Tensor, memory: Tensor, self_mask: Tensor, memory_mask: Tensor) -> Tensor:
+        """x (B, T, d_model), memory (B, S, d_model), masks (T, T) and (B, 1, 1, S); returns (B, T, d_model)."""
+        x = self.self_attention_norm(x, self.self_attention(x, x, self_mask))
+        x = self.cross_attention_norm(x, self.cross_attention(x, memory, memory_mask))
+        return self.feed_forward_norm(x, self.feed_forward(x))
+
+    def step(self, x: Tensor, cache: LayerCache, memory_mask: Tensor) -> Tensor:
+        """One position of `forward` for each of k beams a sentence, from kept keys and values.
+
+        A beam's own past is its row of the cache. The source is shared: the k beams of a sentence stand as k query
+        positions over one copy of its keys and values.
+
+        Args:
+            x: (B, k, d_model), the newest position of every beam.
+            cache: extended in place by this position.
+            memory_mask: (B, 1, 1, S).
+
+        Returns:
+            (B, k, d_model).
+        """
+        rows = x.reshape(-1, 1, x.size(-1))  # (B * k, 1, d_model)
+        cache.append(*self.self_attention.project_memory(rows))
+        attended, _ = self.self_attention.attend(rows, cache.keys, cache.values, mask=None)
+        x = self.self_attention_norm(x, attended.view_as(x))
+        attended, _ = self.cross_attention.attend(x, cache.memory_keys, cache.memory_values, memory_mask)
+        x = self.cross_attention_norm(x, attended)
+        return self.feed_forward_norm(x, self.feed_forward(x))
+
+
+@dataclass
+class LayerCache:
+    """What one decoder layer keeps between steps of decoding.
+
+    `keys` (B * k, H, t, d_k) and `values` (B * k, H, t, d_v) are each beam's past; `memory_keys` (B, H, S, d_k) and
+    `memory_values` (B, H, S, d_v) are the source's, computed once.
+    """
+
+    keys: Tensor
+    values: Tensor
+    memory_keys: Tensor
+    memory_values: Tensor
+
+    def append(self, keys: Tensor, values: Tensor) -> None:
+        """Add one position: (B * k, H, 1, d_k) and (B * k, H, 1, d_v)."""
+        self.keys = torch.cat((self.keys, keys), dim=2)
+        self.values = torch.cat((self.values, values), dim=2)
+
+
+@dataclass
+class DecoderState:
+    """The decoder between two steps: how many positions are done, the layers' caches, and the source's mask."""
+
+    position: int
+    layers: list[LayerCache]
+    memory_mask: Tensor
+
+    def select_beams(self, rows: Tensor) -> None:
+        """Let beam i go on from the past of beam rows[i]; `rows` (B * k) int64."""
+        for layer in self.layers:
+            layer.keys = layer.keys.index_select(0, rows)
+            layer.values = layer.values.index_select(0, rows)
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep only these sentences' source; `sentences` (B') int64. Their beams are chosen by `select_beams`."""
+        for layer in self.layers:
+            layer.memory_keys = layer.memory_keys.index_select(0, sentences)
+            layer.memory_values = layer.memory_values.index_select(0, sentences)
+        self.memory_mask = self.memory_mask.index_select(0, sentences)
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder stacks over one shared, scaled embedding (Figure 1).
+
+    Initial weights: the paper states none. Matrices are Glorot-uniform, biases zero, the embedding N(0, 1 / d_model),
+    learned positions likewise; all are drawn from torch's global generator, so seed it first.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config.vocab_size, config.d_model)
+        self.encoder_positions = self._build_positions(config)
+        self.decoder_positions = self._build_positions(config)
+        self.dropout = Dropout(config.dropout)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
+        self.decoder_layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
+        self._initialise()
+
+    @staticmethod
+    def _build_positions(config: ModelConfig) -> nn.Module:
+        if config.positions == "learned":
+            return LearnedPositions(config.max_learned_positions, config.d_model)
+        return SinusoidPositions(config.d_model)
+
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, (Embedding, LearnedPositions)):
+                nn.init.normal_(module.weight, std=1.0 / math.sqrt(self.config.d_model))
+
+    def encode(self, src: Tensor) -> Tensor:
+        """src (B, S) ids -> memory (B, S, d_model). Rows at padding are defined but must not be attended to."""
+        mask = padding_mask(src)
+        x = self.dropout(self.encoder_positions(self.embedding(src)))
+        for layer in self.encoder_layers:
+            x = layer(x, mask)
+        return x
+
+    def decode(self, tgt_in: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+        """tgt_in (B, T) ids, shifted right by one (3.1); memory (B, S, d_model) of `src` (B, S). Returns (B, T, d_model).
+
+        Padding stands at the right end of tgt_in, so the causal mask alone keeps real positions from seeing it.
+        """
+        self_mask, memory_mask = causal_mask(tgt_in.size(1), tgt_in.device), padding_mask(src)
+        x = self.dropout(self.decoder_positions(self.embedding(tgt_in)))
+        for layer in self.decoder_layers:
+            x = layer(x, memory, self_mask, memory_mask)
+        return x
+
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """src (B, S), tgt_in (B, T) ids -> the decoder's last hidden states (B, T, d_model); see `logits`."""
+        return self.decode(tgt_in, self.encode(src), src)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states (..., d_model) -> scores before the softmax (..., V)."""
+        return self.embedding.logits(hidden)
+
+    def start_decoding(self, src: Tensor, beam_size: int) -> DecoderState:
+        """Encode `src` (B, S) and lay out the caches for `beam_size` beams a sentence."""
+        memory = self.encode(src)
+        rows, heads = src.size(0) * beam_size, self.config.num_heads
+        layers = []
+        for layer in self.decoder_layers:
+            memory_keys, memory_values = layer.cross_attention.project_memory(memory)
+            layers.append(
+                LayerCache(
+                    keys=memory.new_empty(rows, heads, 0, self.config.d_k),
+                    values=memory.new_empty(rows, heads, 0, self.config.d_v),
+                    memory_keys=memory_keys,
+                    memory_values=memory_values,
+                )
+            )
+        return DecoderState(position=0, layers=layers, memory_mask=padding_mask(src))
+
+    def step(self, pieces: Tensor, state: DecoderState) -> Tensor:
+        """Feed the newest piece of every beam, (B, k) ids; returns the next piece's logits (B, k, V). Extends `state`."""
+        # Position takes the place of a sequence axis: all beams stand at the same one.
+        x = self.dropout(self.decoder_positions(self.embedding(pieces.reshape(-1, 1)), start=state.position))
+        x = x.view(*pieces.shape, -1)
+        for layer, cache in zip(self.decoder_layers, state.layers, strict=True):
+            x = layer.step(x, cache, state.memory_mask)
+        state.position += 1
+        return self.logits(x)
+
+
+def num_parameters(model: nn.Module) -> int:
+    """Trainable numbers, each shared matrix counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())

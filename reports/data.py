@@ -1,0 +1,106 @@
+"""What the reports read from the results database: one small function per view, each opens, reads and closes.
+
+Rows are dictionaries, so that a NULL stays None and is never taken for a number. Nothing stays open between two
+reads, because an open reader keeps the writer out. Every function raises ResultsError where the database is missing,
+stays locked or is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from results.database import REBUILD, connect, first_line
+from results.errors import ResultsError
+
+Row = dict[str, Any]
+
+
+def read(database: Path | str, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    """The rows of one SELECT of our own, `parameters` filling its question marks."""
+    import duckdb
+
+    connection = connect(Path(database), read_only=True)
+    try:
+        cursor = connection.execute(sql, list(parameters))
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    except duckdb.Error as error:
+        raise ResultsError(f"cannot read {database}: {first_line(error)}; {REBUILD}") from error
+    finally:
+        connection.close()
+
+
+def studies(database: Path | str) -> list[Row]:
+    """All registered studies, in the registry's order: study, title, cells."""
+    return read(database, "SELECT study, title, cells FROM studies ORDER BY rowid")
+
+
+def claims(database: Path | str, scale: str, study: str | None = None) -> list[Row]:
+    """Claims in the registry's order with their verdict at one scale; a claim that nobody has judged is `not run`."""
+    return read(
+        database,
+        """
+        SELECT c.claim, c.study, c.cell, c.statement, c.kind, c.metric, c.expected, c.tolerance, c.unit, c.source,
+               CAST(? AS VARCHAR) AS scale, coalesce(v.verdict, 'not run') AS verdict,
+               v.measured, v.low, v.high, v.num_runs, v.reason, v.decided
+        FROM claims AS c LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = ?
+        WHERE ? IS NULL OR c.study = ?
+        ORDER BY c.rowid
+        """,
+        [scale, scale, study, study],
+    )
+
+
+def table3(database: Path | str, scale: str) -> list[Row]:
+    """Table 3 at one scale in the paper's order: published and measured values side by side."""
+    return read(
+        database,
+        """
+        SELECT table3.* FROM table3 JOIN published_table3 AS published USING (trial)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def curves(database: Path | str, study: str, scale: str, split: str, name: str) -> list[Row]:
+    """One metric over the steps of a study's latest runs: trial, seed, step, value (None where it was not finite)."""
+    return read(
+        database,
+        """
+        SELECT trial, seed, step, value FROM curves
+        WHERE study = ? AND scale = ? AND split = ? AND name = ?
+        ORDER BY trial, seed, step
+        """,
+        [study, scale, split, name],
+    )
+
+
+def runs(database: Path | str, study: str | None = None, scale: str | None = None) -> list[Row]:
+    """Runs with their provenance, all or those of one study and scale, the newest first within trial and seed.
+
+    `hardware` and `versions` come as dictionaries, `gpus` as a list of names.
+    """
+    rows = read(
+        database,
+        """
+        SELECT run, study, trial, seed, scale, status, reason, started, finished, seconds, params, code_version, dirty,
+               data_fingerprint, hardware, gpus, versions
+        FROM runs
+        WHERE (? IS NULL OR study = ?) AND (? IS NULL OR scale = ?)
+        ORDER BY study, trial, seed, started DESC NULLS LAST, run
+        """,
+        [study, study, scale, scale],
+    )
+    for row in rows:
+        for column, empty in (("hardware", "{}"), ("gpus", "[]"), ("versions", "{}")):
+            row[column] = json.loads(row[column] or empty)
+    return rows
+
+
+def problems(database: Path | str) -> list[Row]:
+    """What could not be read from which run folder: run, file, problem."""
+    return read(database, "SELECT run, file, problem FROM problems ORDER BY run, file")

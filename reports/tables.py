@@ -1,0 +1,160 @@
+"""The tables of the reports as HTML, each from one or two views of the database; every cell's text is escaped.
+
+Published values are the paper's and are marked so; measured ones come from finished runs. A cell without a value
+shows a dash, and a failed run shows as failed: nothing is left out and no number stands in for a missing one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from reports import data
+from reports.data import Row
+from reports.pages import VERDICTS, Fragment, render
+
+# The columns of Table 3 that a row can change, as the paper writes them.
+_SETTINGS = {
+    "N": Markup("<i>N</i>"),
+    "d_model": Markup("<i>d</i><sub>model</sub>"),
+    "d_ff": Markup("<i>d</i><sub>ff</sub>"),
+    "h": Markup("<i>h</i>"),
+    "d_k": Markup("<i>d</i><sub>k</sub>"),
+    "d_v": Markup("<i>d</i><sub>v</sub>"),
+    "p_drop": Markup("<i>P</i><sub>drop</sub>"),
+    "eps_ls": Markup("<i>ε</i><sub>ls</sub>"),
+    "positions": "positions",
+    "train_steps": "steps",
+}
+
+# Verdicts that answer the claim at the scale at hand.
+DECIDED = ("reproduced", "not reproduced", "agrees", "disagrees")
+
+# Verdicts that are shown one by one; claims with another are gathered, since they have nothing to tell yet.
+TELLING = (*DECIDED, "undecided", "blocked")
+
+
+def count_verdicts(verdicts: Iterable[str]) -> list[tuple[str, int]]:
+    """Verdicts that occur, with their counts, in the fixed order of `VERDICTS`; unknown ones last."""
+    counts = Counter(verdicts)
+    order = [*VERDICTS, *sorted(counts.keys() - VERDICTS.keys())]
+    return [(verdict, counts[verdict]) for verdict in order if counts[verdict]]
+
+
+def sort_claims(claims: Iterable[Row]) -> list[Row]:
+    """What readers come for first: verdicts that tell something, and of these the measured ones before the computed."""
+    return sorted(claims, key=lambda claim: (claim["verdict"] not in TELLING, claim["kind"] == "exact"))
+
+
+def verdict_summary(database: Path | str, study: str, scale: str) -> Fragment:
+    """How a study's claims fare at one scale: a stacked bar and the counts."""
+    counts = count_verdicts(claim["verdict"] for claim in data.claims(database, scale, study))
+    decided = sum(count for verdict, count in counts if verdict in DECIDED)
+    return render("verdicts.html", counts=counts, total=sum(n for _, n in counts), decided=decided, scale=scale)
+
+
+def claims(database: Path | str, study: str, scale: str) -> Fragment:
+    """A study's claims: statement, published and measured value, interval, verdict and its reason."""
+    rows = sort_claims(data.claims(database, scale, study))
+    telling = [row for row in rows if row["verdict"] in TELLING]
+    silent = [
+        (verdict, [row for row in rows if row["verdict"] == verdict])
+        for verdict, _ in count_verdicts(row["verdict"] for row in rows)
+        if verdict not in TELLING
+    ]
+    return render("claims.html", telling=telling, silent=silent)
+
+
+def table3(database: Path | str, scale: str) -> Fragment:
+    """Table 3 with published and measured values and their differences from base, side by side."""
+    rows = data.table3(database, scale)
+    base = next((row for row in rows if row["trial"] == "base"), {})
+    by_trial = _claims_by_trial(data.claims(database, scale, "table3"), [row["trial"] for row in rows])
+    for row in rows:
+        row["changes"] = _changes(row, base)
+        row["claims"] = by_trial[row["trial"]]
+        row["counts"] = count_verdicts(claim["verdict"] for claim in row["claims"])
+    groups = [
+        {"letter": label if len(label) == 1 else None, "rows": list(members)}
+        for label, members in groupby(rows, key=lambda row: row["row"])
+    ]
+    has_spread = any(row["seeds"] and row["seeds"] > 1 for row in rows)
+    settings = _changes(base, {}) if base else []
+    return render("table3.html", groups=groups, settings=settings, scale=scale, has_spread=has_spread)
+
+
+def runs(database: Path | str, study: str, scale: str) -> Fragment:
+    """Where a study's numbers come from: runs, seeds, data, code, hardware, time, and how to run it again."""
+    rows = data.runs(database, study, scale)
+    return render(
+        "runs.html",
+        runs=[row | {"machine": machine(row)} for row in rows],
+        study=study,
+        scale=scale,
+        seeds=sorted({row["seed"] for row in rows}),
+        troubled=sum(row["status"] in ("failed", "diverged") for row in rows),
+        **summarise_runs(rows),
+    )
+
+
+def summarise_runs(rows: Sequence[Row]) -> dict[str, Any]:
+    """What a set of runs has in common: statuses, code, data and machines with their counts, and seconds in all."""
+
+    def tally(values: Iterable[str | None]) -> list[tuple[str, int]]:
+        return Counter(value for value in values if value).most_common()
+
+    return {
+        "statuses": tally(row["status"] for row in rows),
+        "code": tally(row["code_version"] for row in rows),
+        "dirty": sum(bool(row["dirty"]) for row in rows),
+        "data": tally(row["data_fingerprint"] for row in rows),
+        "machines": tally(machine(row) for row in rows),
+        "seconds": sum(row["seconds"] or 0.0 for row in rows),
+    }
+
+
+def machine(run: Row) -> str:
+    """A run's machine in words: its GPUs if it had any, then its processor."""
+    hardware = run["hardware"]
+    parts = [f"{count} × {name}" for name, count in Counter(run["gpus"]).items()]
+    parts += [str(hardware["cpu"])] if hardware.get("cpu") else []
+    parts += [f"{hardware['cores']} cores"] if hardware.get("cores") else []
+    parts += [f"{hardware['memory_gib']} GiB"] if hardware.get("memory_gib") else []
+    return ", ".join(parts)
+
+
+def _changes(row: Row, base: Row) -> list[Markup]:
+    """What a row sets otherwise than `base`, one `name = value` each; all of its settings where `base` is empty."""
+    return [
+        Markup("{} = {}").format(label, _setting(name, row[name]))
+        for name, label in _SETTINGS.items()
+        if not base or row[name] != base[name]
+    ]
+
+
+def _setting(name: str, value: Any) -> str:
+    return f"{value // 1000}K" if name == "train_steps" and value and value % 1000 == 0 else str(value)
+
+
+def _claims_by_trial(claims: list[Row], trials: Sequence[str]) -> dict[str, list[Row]]:
+    """The claims that speak of one trial's own row, each with a short `label`.
+
+    A claim's id is `table3.<row>.<trial>.<metric>`, or `table3.<trial>.<metric>` where row and trial have one name
+    (base, big). A claim that compares has `<better>_over_<worse>` for a trial and stands with both, except with base,
+    which is the yardstick of most. Trials' names may hold dots (`drop0.0`).
+    """
+    by_trial: dict[str, list[Row]] = {trial: [] for trial in trials}
+    for claim in claims:
+        cell, _, metric = claim["claim"].partition(".")[2].rpartition(".")
+        for trial in trials:
+            own = cell == trial or cell.endswith(f".{trial}")
+            compared = trial != "base" and trial in cell.partition(".")[2].split("_over_")
+            if own or compared:
+                name = metric if own else f"{cell.partition('.')[2]} in {metric}"
+                by_trial[trial].append(claim | {"label": name.replace("_", " ")})
+    return by_trial

@@ -1,0 +1,1 @@
+"""What runs wrote, and what can be asked about it: run folders (the truth), the database built from them, queries."""

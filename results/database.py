@@ -1,0 +1,171 @@
+"""Opening the DuckDB file so that many processes get along.
+
+DuckDB lets one process write, or many read, and refuses the rest at once. Here everybody waits a little instead:
+connections are held for one short transaction or one query, and opening one is tried again until a deadline.
+Writers also hold a lock file, for as long as their whole piece of work takes. That keeps two writers (processes or
+threads) from doing the same work twice, and a rebuild from replacing the file under a writer. Readers never touch it.
+
+The database file itself is never opened here except by DuckDB: its locks belong to the process, and closing
+any other handle of the file would drop them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from results.errors import BusyError, ResultsError
+
+if TYPE_CHECKING:  # importing DuckDB takes 0.1 s, which `aiayn --help` need not wait for
+    from duckdb import DuckDBPyConnection
+
+# Longer than any one query may take (query.QUERY_SECONDS), so that a slow question never fails a writer.
+LOCK_SECONDS = 60.0
+MEMORY_LIMIT = "4GiB"
+THREADS = min(4, os.cpu_count() or 1)
+OTHER_HOME = "choose another home with --home DIR or AIAYN_HOME"
+REBUILD = "rebuild it from the run folders: aiayn query --rebuild"
+
+_CLOSED_TO_THE_OUTSIDE = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": MEMORY_LIMIT,
+    "threads": str(THREADS),
+}
+# All readers of a process must agree on these; they are those under which people's SQL is harmless.
+READ_CONFIG = {
+    **_CLOSED_TO_THE_OUTSIDE,
+    "enable_external_access": "false",
+    "temp_directory": "",
+    "lock_configuration": "true",
+}
+WRITE_CONFIG = _CLOSED_TO_THE_OUTSIDE
+
+
+def not_writable(home: Path, error: OSError) -> ResultsError:
+    why = error.strerror or str(error)
+    return ResultsError(f"cannot write to {home} ({why}); {OTHER_HOME}")
+
+
+def _short_wait() -> None:
+    time.sleep(random.uniform(0.005, 0.05))
+
+
+@contextmanager
+def writer_lock(database: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Be the only writer of `database` inside the block; the kernel frees the lock of a process that dies.
+
+    Raises:
+        ResultsError: the folder cannot be written, or (BusyError) another writer holds the lock for all of `seconds`.
+    """
+    lock_file = database.with_name(f"{database.name}.lock")
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise not_writable(database.parent, error) from None
+    try:
+        give_up = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+                    raise BusyError(
+                        f"{database} is held by writing process {holder} for {seconds:.0f} s; wait, or end that process"
+                    ) from None
+            _short_wait()
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def connect(database: Path, *, read_only: bool, seconds: float = LOCK_SECONDS) -> DuckDBPyConnection:
+    """A connection, waiting for other processes where DuckDB would refuse; close it soon.
+
+    Raises:
+        ResultsError: no database, not a database, or (BusyError) held by another process for all of `seconds`.
+    """
+    import duckdb
+
+    give_up = time.monotonic() + seconds
+    config = READ_CONFIG if read_only else WRITE_CONFIG
+    while True:
+        try:
+            return duckdb.connect(str(database), read_only=read_only, config=config)
+        except duckdb.Error as error:
+            if not _is_busy(error):
+                raise _cannot_open(database, error) from None
+            if time.monotonic() > give_up:
+                raise BusyError(
+                    f"{database} stayed locked for {seconds:.0f} s: {first_line(error)}; end that process or try again"
+                ) from None
+        _short_wait()
+
+
+def _is_busy(error: Exception) -> bool:
+    # The second is this process's own other thread, reading while this one writes or the other way round.
+    return "Could not set lock on file" in str(error) or "different configuration than existing" in str(error)
+
+
+def _cannot_open(database: Path, error: Exception) -> ResultsError:
+    if not database.exists():
+        return ResultsError(f"no results in {database.parent} yet; start with: aiayn run table3")
+    if "not a valid DuckDB database" in str(error):
+        return ResultsError(f"{database} is not a DuckDB database; move it away or run: aiayn query --rebuild")
+    if "ermission denied" in str(error) or "Read-only file system" in str(error):
+        return ResultsError(f"cannot open {database}: {first_line(error)}; {OTHER_HOME}")
+    return ResultsError(f"cannot open {database}: {first_line(error)}; {REBUILD}")
+
+
+def first_line(error: Exception) -> str:
+    """DuckDB's message without its suggestions, which name statements that a person cannot use here."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].split(" However, ")[0].split(" See also ")[0]
+
+
+@contextmanager
+def transaction(database: Path) -> Iterator[DuckDBPyConnection]:
+    """A connection with an open transaction: committed at the end of the block, rolled back if it raises.
+
+    Call it under `writer_lock`. Raises ResultsError for whatever DuckDB refuses.
+    """
+    import duckdb
+
+    connection = connect(database, read_only=False)
+    try:
+        connection.execute("BEGIN")
+        yield connection
+        connection.execute("COMMIT")
+    except duckdb.Error as error:
+        raise ResultsError(
+            f"cannot write {database}: {first_line(error)}; if the disk is not full, {REBUILD}"
+        ) from error
+    finally:
+        connection.close()  # without COMMIT, nothing of the transaction stays
+
+
+def stage(connection: DuckDBPyConnection, name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Make rows, at least one, visible to SQL as table `name`; Arrow keeps None as NULL and is fast."""
+    import pyarrow
+
+    values = map(list, zip(*rows, strict=True))
+    connection.register(name, pyarrow.table(dict(zip(columns, values, strict=True))))
+
+
+def insert(connection: DuckDBPyConnection, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Append rows, given in the order of `columns`, to a table."""
+    if rows:
+        stage(connection, "inserted", columns, rows)
+        names = ", ".join(f'"{column}"' for column in columns)
+        connection.execute(f"INSERT INTO {table} ({names}) SELECT * FROM inserted")

@@ -1,0 +1,124 @@
+"""SQL typed by people: read-only, closed to the outside, bounded in time and size, with errors of one line.
+
+The connection's settings (`database.READ_CONFIG`) refuse files, network, extensions, Python variables and changes of
+settings. DuckDB calls that hardening, not a sandbox.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import threading
+from typing import TYPE_CHECKING
+
+from results.errors import QueryError
+from results.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow
+    from duckdb import DuckDBPyConnection
+
+QUERY_SECONDS = 30.0
+MAX_ANSWER_BYTES = 2**30
+BATCH_ROWS = 100_000
+
+# DuckDB calls PIVOT, which first looks up its columns, a statement of several.
+ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
+EXAMPLE = 'aiayn query "SELECT * FROM table3"'
+
+
+def query(store: Store, sql: str, seconds: float = QUERY_SECONDS) -> pyarrow.Table:
+    """The answer to one SELECT (also WITH, FROM, VALUES, PIVOT, DESCRIBE, SHOW, EXPLAIN), NULLs kept.
+
+    Raises:
+        QueryError: the SQL is refused or wrong, takes longer than `seconds`, or its answer is above 1 GiB.
+        ResultsError: the database cannot be opened.
+    """
+    import duckdb
+
+    with store.read() as connection:
+        try:
+            _require_one_question(connection, sql)
+            return _answer(connection, sql, seconds)
+        except duckdb.Error as error:
+            raise QueryError(_explain(connection, error)) from None
+
+
+def table_names(store: Store) -> list[str]:
+    """The tables and views that can be asked, by name."""
+    with store.read() as connection:
+        return _table_names(connection)
+
+
+def _table_names(connection: DuckDBPyConnection) -> list[str]:
+    return [name for (name,) in connection.execute("SHOW TABLES").fetchall()]
+
+
+def _require_one_question(connection: DuckDBPyConnection, sql: str) -> None:
+    try:
+        sql.encode()
+    except UnicodeEncodeError:  # bytes of the command line that no text stands for
+        raise QueryError("the SQL is not valid UTF-8; type it again") from None
+    statements = connection.extract_statements(sql)
+    if not statements:
+        raise QueryError(f"no SQL was given; for example: {EXAMPLE}")
+    if len(statements) > 1:
+        raise QueryError(f"{len(statements)} statements were given; ask one SELECT at a time")
+    kind = statements[0].type.name
+    if kind not in ANSWERED:
+        raise QueryError(f"{kind} is refused: results are read-only; ask with SELECT, for example: {EXAMPLE}")
+
+
+def _answer(connection: DuckDBPyConnection, sql: str, seconds: float) -> pyarrow.Table:
+    import duckdb
+    import pyarrow
+
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(seconds, stop)
+    timer.start()
+    try:
+        reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        batches, size = [], 0
+        for batch in reader:
+            size += batch.nbytes
+            if size > MAX_ANSWER_BYTES:
+                raise QueryError("the answer is larger than 1 GiB; aggregate, or add LIMIT")
+            if late.is_set():
+                break
+            batches.append(batch)
+    except (duckdb.InterruptException, pyarrow.ArrowException, OSError):
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise QueryError(f"stopped after {seconds:g} s; ask for less, or copy the rows out with --format parquet")
+    return pyarrow.Table.from_batches(batches, reader.schema)
+
+
+def _explain(connection: DuckDBPyConnection, error: Exception) -> str:
+    """One line: what DuckDB refused, and the names that were perhaps meant."""
+    import duckdb
+
+    # After the first blank line come the statement again and hints about settings that are locked here.
+    message = " ".join(str(error).split("\n\n")[0].split())
+    missing = re.search(r'Table with name "?(.+?)"? does not exist', message)
+    if missing:
+        names = _table_names(connection)
+        near = difflib.get_close_matches(missing[1].lower(), names, cutoff=0.5)
+        parts = [
+            f"no table {missing[1]!r}",
+            *([f"close: {', '.join(near)}"] if near else []),
+            f"all: {', '.join(names)}",
+        ]
+        return "; ".join(parts)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return "the query needs more memory than a query may have; aggregate, filter, or add LIMIT"
+    if isinstance(error, duckdb.PermissionException):
+        return f"refused: queries see the results alone, no files, network or extensions ({message})"
+    return message

@@ -1,0 +1,250 @@
+"""The files of one run, which are the truth about it: HOME/runs/<run id>/.
+
+    run.json          what the run is and where it came from (RunRecord); the folder appears with it in one rename
+    attempt-001/      one folder per start, claimed by mkdir, so no two processes ever write the same file
+        started.json  when, by which process, on which host
+        metrics.jsonl one JSON object per line and metric, only ever appended to
+        heartbeat     touched while the attempt lives
+        checkpoints/  written by the trainer; log.txt: the traceback of a failure
+        error.json    why the attempt failed
+    result.json       how the run ended well (RunResult); written last, in one rename
+
+A process may be killed at any byte: each JSON file is whole or absent, and only the last line of metrics.jsonl
+can be torn. What state a run is in follows from the files alone (`RunFolder.status`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from results.errors import ResultsError
+from results.records import Artifact, RunRecord, RunResult, utc_now
+
+# An attempt that gave no sign of life for this long is taken for dead.
+HEARTBEAT_SECONDS = 60.0
+
+ATTEMPT_NAME = re.compile(r"attempt-(\d{3,})")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """`status` is queued, running, done, failed or diverged; `reason` is one line, empty where there is none."""
+
+    status: str
+    reason: str = ""
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file that is whole or absent, whenever the process or the machine stops. NaN raises ValueError."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises ResultsError that names the file and what is wrong with it."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ResultsError(f"{path.name} is missing") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(f"{path.name} cannot be read: {error}") from None
+
+
+class Attempt:
+    """One start of a run and the files it alone writes. `RunFolder.claim_attempt` makes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = int(ATTEMPT_NAME.fullmatch(path.name)[1])
+        self.started_file = path / "started.json"
+        self.metrics_file = path / "metrics.jsonl"
+        self.heartbeat_file = path / "heartbeat"
+        self.error_file = path / "error.json"
+        self.log_file = path / "log.txt"
+        self.checkpoints = path / "checkpoints"
+        self._metrics: TextIO | None = None
+
+    def log_metrics(self, step: int, split: str, values: Mapping[str, float | None], seconds: float) -> None:
+        """Append the metrics of one step, a line each; they are with the operating system when this returns.
+
+        `split` is train, dev or test; `seconds` is training time since the run first started, carried over resumes.
+        A NaN or infinite value is kept in the file and becomes NULL in the database.
+        """
+        if self._metrics is None:
+            self._metrics = self.metrics_file.open("a", encoding="utf-8")
+        for name, value in values.items():
+            number = None if value is None else float(value)
+            row = {"step": int(step), "split": split, "name": name, "value": number, "seconds": float(seconds)}
+            self._metrics.write(json.dumps(row) + "\n")
+        self._metrics.flush()
+
+    def heartbeat(self) -> None:
+        """Tell that the attempt lives; due well within `HEARTBEAT_SECONDS` whenever no metrics are logged."""
+        self.heartbeat_file.touch()
+
+    def last_sign_of_life(self) -> float:
+        """Unix time at which the attempt was claimed, logged or touched its heartbeat, whichever is newest."""
+        times = [self.path.stat().st_mtime]
+        for file in (self.heartbeat_file, self.metrics_file):
+            if file.exists():
+                times.append(file.stat().st_mtime)
+        return max(times)
+
+    def fail(self, reason: str, status: str = "failed") -> None:
+        """Record that the attempt failed or diverged, with the reason made one line."""
+        if status not in ("failed", "diverged"):
+            raise ValueError(f"status={status!r} must be 'failed' or 'diverged'")
+        line = " ".join(reason.split()) or "no reason was given"
+        write_json(self.error_file, {"reason": line, "status": status, "finished": utc_now()})
+        self.close()
+
+    def close(self) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
+            self._metrics = None
+
+
+class RunFolder:
+    """A run's folder. Making the object touches nothing; `create` makes the folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.run_file = self.path / "run.json"
+        self.result_file = self.path / "result.json"
+
+    @classmethod
+    def create(cls, runs_dir: Path, record: RunRecord) -> RunFolder:
+        """The folder of `record`, made unless it exists; many processes may ask at once.
+
+        Raises:
+            ResultsError: the folder cannot be made, or one of this id belongs to another run.
+        """
+        folder = cls(Path(runs_dir).absolute() / record.run)
+        if not folder.run_file.exists():
+            folder._make(record)
+        try:
+            present = folder.record()
+        except ResultsError as error:
+            raise ResultsError(f"{folder.path}: {error}; move it away") from None
+        for name in ("study", "trial", "seed", "scale", "config", "code_version", "data_fingerprint"):
+            # Through JSON, because a tuple of the configuration comes back as a list.
+            asked = json.loads(json.dumps(getattr(record, name)))
+            if getattr(present, name) != asked:
+                raise ResultsError(f"{folder.path} belongs to another run ({name} differs); move it away")
+        return folder
+
+    def _make(self, record: RunRecord) -> None:
+        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
+        try:
+            temporary.mkdir(parents=True)
+            write_json(temporary / "run.json", record.to_json())
+            temporary.rename(self.path)  # fails if another process was first: its folder is not empty
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if not self.run_file.exists():
+                raise ResultsError(f"cannot make {self.path} ({error.strerror}); choose another home") from None
+
+    def record(self) -> RunRecord:
+        """What the run is. Raises ResultsError if run.json is missing or wrong."""
+        try:
+            record = RunRecord.from_json(read_json(self.run_file))
+        except ValueError as error:
+            raise ResultsError(f"run.json is wrong: {error}") from None
+        if record.run != self.path.name:
+            raise ResultsError(f"run.json is of run {record.run}, the folder of {self.path.name}")
+        return record
+
+    def result(self) -> RunResult:
+        """How the run ended. Raises ResultsError if result.json is missing or wrong."""
+        try:
+            return RunResult.from_json(read_json(self.result_file))
+        except ValueError as error:
+            raise ResultsError(f"result.json is wrong: {error}") from None
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts, oldest first."""
+        with os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries if ATTEMPT_NAME.fullmatch(entry.name)]
+        return sorted((Attempt(self.path / name) for name in names), key=lambda attempt: attempt.number)
+
+    def claim_attempt(self) -> Attempt:
+        """A new attempt for the calling process alone, numbered above all others."""
+        while True:
+            attempts = self.attempts()
+            attempt = Attempt(self.path / f"attempt-{attempts[-1].number + 1 if attempts else 1:03d}")
+            try:
+                attempt.path.mkdir()
+            except FileExistsError:
+                continue  # another process claimed this number first
+            except OSError as error:
+                raise ResultsError(f"cannot make {attempt.path} ({error.strerror})") from None
+            write_json(attempt.started_file, {"started": utc_now(), "pid": os.getpid(), "host": socket.gethostname()})
+            attempt.heartbeat()
+            return attempt
+
+    def is_newest(self, attempt: Attempt) -> bool:
+        """Whether no later attempt was claimed; one taken for dead must ask this before it commits a checkpoint."""
+        return self.attempts()[-1].number == attempt.number
+
+    def artifact(self, kind: str, path: Path) -> Artifact:
+        """The record of a file inside this folder, with its size and checksum."""
+        with Path(path).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        relative = Path(path).absolute().relative_to(self.path.absolute()).as_posix()
+        return Artifact(kind=kind, path=relative, bytes=Path(path).stat().st_size, sha256=digest)
+
+    def finish(self, result: RunResult) -> None:
+        """Record that the run is done. Nothing of the run may be written after this."""
+        write_json(self.result_file, result.to_json())
+
+    def set_aside(self) -> Path:
+        """Move the run to runs/.set-aside/, so that the same id can run from nothing; returns where it went."""
+        shelf = self.path.parent / ".set-aside"
+        shelf.mkdir(exist_ok=True)
+        target = shelf / f"{self.path.name}-{secrets.token_hex(4)}"
+        self.path.rename(target)
+        return target
+
+    def status(self) -> RunStatus:
+        """The state that the files tell.
+
+        result.json makes a run done. Else the newest attempt decides: it failed or diverged, it lives (running), or it
+        gave no sign for `HEARTBEAT_SECONDS` and the run waits to be resumed (queued), as does a run never started.
+        """
+        if self.result_file.exists():
+            try:
+                self.result()
+            except ResultsError as error:
+                return RunStatus("failed", str(error))
+            return RunStatus("done")
+        attempts = self.attempts()
+        if not attempts:
+            return RunStatus("queued")
+        newest = attempts[-1]
+        if newest.error_file.exists():
+            try:
+                error = read_json(newest.error_file)
+                return RunStatus("diverged" if error["status"] == "diverged" else "failed", str(error["reason"]))
+            except (ResultsError, KeyError, TypeError) as problem:
+                return RunStatus("failed", f"attempt {newest.number} left an unreadable error.json ({problem})")
+        if time.time() - newest.last_sign_of_life() < HEARTBEAT_SECONDS:
+            return RunStatus("running")
+        return RunStatus("queued", f"interrupted at attempt {newest.number}; the same command resumes it")

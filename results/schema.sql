@@ -1,0 +1,154 @@
+-- Tables and views of results.duckdb. Times are UTC. The tables of runs are copies of the run folders
+-- (results/ingest.py); those of the registry are written as a whole (results/store.py).
+-- No PRIMARY KEY, no index: DuckDB's have corrupted data, and one writer keeps the keys unique.
+-- A change of this file makes every database be rebuilt.
+
+CREATE SCHEMA internal;
+CREATE TABLE internal.meta (key VARCHAR, value VARCHAR);
+-- What a run's files looked like when its rows were written.
+CREATE TABLE internal.ingested (run VARCHAR, signature VARCHAR);
+
+-- The registry -------------------------------------------------------------------------------------------------------
+
+CREATE TABLE studies (study VARCHAR, title VARCHAR, cells VARCHAR);
+
+CREATE TABLE claims (
+    claim VARCHAR, study VARCHAR, cell VARCHAR, statement VARCHAR, kind VARCHAR, metric VARCHAR,
+    expected DOUBLE, tolerance DOUBLE, unit VARCHAR, source VARCHAR, direction VARCHAR
+);
+
+CREATE TABLE published_table3 (
+    position INTEGER, "row" VARCHAR, trial VARCHAR,
+    N INTEGER, d_model INTEGER, d_ff INTEGER, h INTEGER, d_k INTEGER, d_v INTEGER,
+    p_drop DOUBLE, eps_ls DOUBLE, positions VARCHAR, train_steps INTEGER,
+    ppl DOUBLE, bleu DOUBLE, params_millions DOUBLE
+);
+
+CREATE TABLE verdicts (
+    claim VARCHAR, scale VARCHAR, verdict VARCHAR, measured DOUBLE, low DOUBLE, high DOUBLE,
+    num_runs INTEGER, reason VARCHAR, decided TIMESTAMP
+);
+
+-- The runs -----------------------------------------------------------------------------------------------------------
+
+CREATE TABLE runs (
+    run VARCHAR, study VARCHAR, trial VARCHAR, seed BIGINT, scale VARCHAR,
+    status VARCHAR, reason VARCHAR, created TIMESTAMP, started TIMESTAMP, finished TIMESTAMP,
+    seconds DOUBLE, attempts INTEGER, config JSON, params BIGINT, phases JSON,
+    code_version VARCHAR, git_commit VARCHAR, dirty BOOLEAN, data_fingerprint VARCHAR,
+    hardware JSON, gpus JSON, versions JSON
+);
+
+-- One row per run, step, split and name: the newest attempt's. NULL is a value that was not finite.
+CREATE TABLE metrics (
+    run VARCHAR, step BIGINT, split VARCHAR, name VARCHAR, value DOUBLE, seconds DOUBLE, attempt INTEGER
+);
+
+CREATE TABLE scores (
+    run VARCHAR, name VARCHAR, value DOUBLE, signature VARCHAR, dataset VARCHAR, num_items BIGINT, details JSON
+);
+
+CREATE TABLE artifacts (run VARCHAR, kind VARCHAR, path VARCHAR, bytes BIGINT, sha256 VARCHAR);
+
+-- What could not be read of which run folder.
+CREATE TABLE problems (run VARCHAR, file VARCHAR, problem VARCHAR);
+
+-- Views --------------------------------------------------------------------------------------------------------------
+
+CREATE VIEW internal.scales AS SELECT * FROM (VALUES ('smoke', 1), ('small', 2), ('paper', 3)) AS s (scale, size);
+
+-- The run that speaks for a study, trial, scale and seed: a finished one before others, then one of the
+-- present code, then the newest. `other_code` marks a run that other code made.
+CREATE VIEW latest_runs AS
+WITH present AS (SELECT max(value) AS code FROM internal.meta WHERE key = 'code_version')
+SELECT runs.*, coalesce(runs.code_version <> present.code, false) AS other_code
+FROM runs CROSS JOIN present
+QUALIFY row_number() OVER (
+    PARTITION BY runs.study, runs.trial, runs.scale, runs.seed
+    ORDER BY
+        runs.status = 'done' DESC,
+        coalesce(runs.code_version = present.code, false) DESC,
+        runs.started DESC NULLS LAST,
+        runs.created DESC,
+        runs.run
+) = 1;
+
+CREATE VIEW curves AS
+SELECT r.study, r.trial, r.seed, r.scale, m.split, m.step, m.name, m.value, m.seconds, m.run
+FROM metrics AS m JOIN latest_runs AS r USING (run);
+
+-- Table 3 of the paper beside what was measured: every published row at every scale, measured or not. Measured values
+-- are means over the seeds whose latest run is done; a spread (bleu_sd, ppl_sd) needs two. Scores are those
+-- of the development set (section 6.2); a delta is the row minus the base row of the same scale.
+CREATE VIEW table3 AS
+WITH latest AS (SELECT * FROM latest_runs WHERE study = 'table3'),
+done AS (SELECT * FROM latest WHERE status = 'done'),
+scored AS (
+    SELECT
+        run,
+        any_value(value) FILTER (name = 'dev_bleu') AS dev_bleu,
+        any_value(value) FILTER (name = 'dev_ppl') AS dev_ppl,
+        any_value(value) FILTER (name = 'test_bleu') AS test_bleu
+    FROM scores GROUP BY run
+),
+trained AS (
+    SELECT run, max(step) AS steps FROM metrics
+    WHERE split = 'train' AND run IN (SELECT run FROM done) GROUP BY run
+),
+measured AS (
+    SELECT
+        trial, scale,
+        avg(dev_bleu) AS bleu, stddev_samp(dev_bleu) AS bleu_sd,
+        avg(dev_ppl) AS ppl, stddev_samp(dev_ppl) AS ppl_sd,
+        avg(test_bleu) AS test_bleu,
+        avg(params) / 1e6 AS params_millions,
+        count(*) AS seeds,
+        max(steps) AS steps,
+        count(*) FILTER (other_code) AS other_code
+    FROM done LEFT JOIN scored USING (run) LEFT JOIN trained USING (run)
+    GROUP BY trial, scale
+),
+unfit AS (
+    SELECT trial, scale, count(*) AS failed FROM latest WHERE status IN ('failed', 'diverged') GROUP BY trial, scale
+),
+base AS (SELECT ppl, bleu FROM published_table3 WHERE trial = 'base'),
+measured_base AS (SELECT scale, bleu, ppl FROM measured WHERE trial = 'base')
+SELECT
+    s.scale, p."row", p.trial,
+    p.N, p.d_model, p.d_ff, p.h, p.d_k, p.d_v, p.p_drop, p.eps_ls, p.positions, p.train_steps,
+    p.ppl AS published_ppl, p.bleu AS published_bleu, p.params_millions AS published_params_millions,
+    m.ppl AS measured_ppl, m.bleu AS measured_bleu, m.bleu_sd, m.ppl_sd,
+    m.params_millions AS measured_params_millions,
+    coalesce(m.seeds, 0) AS seeds, coalesce(u.failed, 0) AS failed,
+    m.bleu - b.bleu AS delta_bleu, round(p.bleu - base.bleu, 2) AS published_delta_bleu,
+    m.ppl - b.ppl AS delta_ppl, round(p.ppl - base.ppl, 2) AS published_delta_ppl,
+    m.steps AS steps_trained, coalesce(m.other_code, 0) AS other_code, m.test_bleu
+FROM published_table3 AS p
+CROSS JOIN internal.scales AS s
+LEFT JOIN base ON true
+LEFT JOIN measured AS m ON m.trial = p.trial AND m.scale = s.scale
+LEFT JOIN unfit AS u ON u.trial = p.trial AND u.scale = s.scale
+LEFT JOIN measured_base AS b ON b.scale = s.scale
+ORDER BY s.size, p.position;
+
+-- How the claims of each study stand at each scale; one without a verdict was not run.
+CREATE VIEW scorecard AS
+WITH stated AS (
+    SELECT study, s.scale, s.size, c.claim, coalesce(v.verdict, 'not run') AS verdict
+    FROM studies CROSS JOIN internal.scales AS s
+    LEFT JOIN claims AS c USING (study)
+    LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
+)
+SELECT
+    study, scale, count(claim) AS claims,
+    count(claim) FILTER (verdict = 'reproduced') AS reproduced,
+    count(claim) FILTER (verdict = 'not reproduced') AS not_reproduced,
+    count(claim) FILTER (verdict = 'agrees') AS agrees,
+    count(claim) FILTER (verdict = 'disagrees') AS disagrees,
+    count(claim) FILTER (verdict = 'undecided') AS undecided,
+    count(claim) FILTER (verdict = 'blocked') AS blocked,
+    count(claim) FILTER (verdict = 'not comparable') AS not_comparable,
+    count(claim) FILTER (verdict = 'not run') AS not_run,
+    count(claim) FILTER (verdict = 'quoted') AS quoted
+FROM stated GROUP BY study, scale, size
+ORDER BY study, size;

@@ -1,0 +1,182 @@
+"""A command's whole work: which of the planned runs to start, watching them, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from results.errors import ResultsError
+from results.run_folder import RunFolder, RunStatus
+from results.store import Store
+from studies.progress import Progress, last_metrics, read_state
+from studies.runs import PlannedRun, Workspace
+from studies.scales import Scale
+from studies.schedule import Resources, ScheduleError, run_on_ray
+from studies.scorecard import sync_registry, write_verdicts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the runs asked for: counts, and the failures with their reasons."""
+
+    total: int
+    skipped: int
+    done: int
+    failures: tuple[str, ...]
+    unfinished: int
+    elsewhere: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run asked for is done."""
+        return self.done == self.total
+
+    def summary(self) -> str:
+        """A line, and one more for each failure."""
+        parts = [f"{self.done} of {self.total} runs done ({self.skipped} were done before)"]
+        if self.failures:
+            parts.append(f"{len(self.failures)} failed")
+        if self.elsewhere:
+            parts.append(f"{self.elsewhere} running in another command")
+        if self.unfinished:
+            parts.append(f"{self.unfinished} not finished: the same command goes on from their checkpoints")
+        return "\n".join([", ".join(parts), *self.failures])
+
+
+def carry_out(
+    planned: Sequence[PlannedRun],
+    workspace: Workspace,
+    scale: Scale,
+    gpus_per_trial: int | None,
+    address: str | None,
+    max_concurrent: int | None,
+    rerun: bool,
+) -> Outcome:
+    """Run what is not done, keep the database up to date meanwhile, and write the verdicts.
+
+    A diverged run is a result and is not tried again; a failed one is. `rerun` sets every run of the request aside
+    and starts it from nothing.
+
+    Raises:
+        ScheduleError: the request cannot be met here; nothing was started.
+        DataError, ResultsError: the corpus or the workspace cannot be used.
+    """
+    workspace = Workspace(workspace.home.absolute())
+    blocked = sorted({run.status.reason for run in planned if run.status.status == "blocked"})
+    if blocked:
+        raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
+    _require_writable(workspace.home)
+    if rerun:
+        for run in planned:
+            if run.folder.path.exists():
+                run.folder.set_aside()
+        planned = [replace(run, status=RunStatus("queued")) for run in planned]
+    store = Store(workspace.home)
+    sync_registry(store)
+    elsewhere = [run for run in planned if run.status.status == "running"]
+    to_run = [run for run in planned if run.status.status in ("queued", "failed")]
+    if to_run:
+        progress = Progress(f"{', '.join(dict.fromkeys(r.record.study for r in planned))} at {scale.name}", planned, store.ingest)
+        with _ray_noise_into(workspace.home / "ray.log"):
+            try:
+                run_on_ray(
+                    to_run, workspace, Resources.of(scale, gpus_per_trial), address, max_concurrent, on_start=progress.start
+                )
+            finally:
+                progress.stop()
+    store.ingest()
+    write_verdicts(store)
+    return _outcome(planned, elsewhere)
+
+
+def _outcome(planned: Sequence[PlannedRun], elsewhere: Sequence[PlannedRun]) -> Outcome:
+    states = [read_state(run) for run in planned]
+    bad = [state for state in states if state.status in ("failed", "diverged")]
+    return Outcome(
+        total=len(planned),
+        skipped=sum(run.status.status == "done" for run in planned),
+        done=sum(state.status == "done" for state in states),
+        failures=tuple(
+            f"{state.run.record.study}/{state.name} ({state.run.record.run}) {state.status}: {state.reason}" for state in bad
+        ),
+        unfinished=sum(state.status in ("queued", "running") for state in states) - len(elsewhere),
+        elsewhere=len(elsewhere),
+    )
+
+
+def _require_writable(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        probe = home / f".write-test-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ResultsError(f"the home folder {home} cannot be written ({error.strerror}); choose another with --home") from None
+
+
+@contextmanager
+def _ray_noise_into(log: Path) -> Iterator[None]:
+    """Send what Ray's processes and threads print to a file while runs go on; our own lines still reach the terminal."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved_out, saved_err, python_err = os.dup(1), os.dup(2), sys.stderr
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stderr = os.fdopen(os.dup(saved_err), "w", buffering=1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.close()
+        sys.stderr = python_err
+        for saved, number in ((saved_out, 1), (saved_err, 2)):
+            os.dup2(saved, number)
+            os.close(saved)
+
+
+@dataclass(frozen=True)
+class SurveyedRun:
+    """One run of the workspace as its folder tells: identity, state, last step, reason, and where its log is."""
+
+    run: str
+    study: str
+    trial: str
+    scale: str
+    seed: int
+    status: str
+    step: int
+    reason: str
+    log: str
+
+
+def survey(workspace: Workspace) -> list[SurveyedRun]:
+    """All runs of a workspace, whatever code made them, from their folders."""
+    found = []
+    for path in sorted(workspace.runs.glob("[0-9a-f]*")):
+        folder = RunFolder(path)
+        try:
+            record, state = folder.record(), folder.status()
+        except ResultsError as error:
+            found.append(SurveyedRun(path.name, "?", "?", "?", 0, "failed", 0, f"{error}", ""))
+            continue
+        attempts = folder.attempts()
+        log = attempts[-1].log_file if attempts else None
+        found.append(
+            SurveyedRun(
+                run=record.run,
+                study=record.study,
+                trial=record.trial,
+                scale=record.scale,
+                seed=record.seed,
+                status=state.status,
+                step=last_metrics(attempts[-1]).get("step", 0) if attempts else 0,
+                reason=state.reason,
+                log=str(log) if log is not None and log.exists() else "",
+            )
+        )
+    return found

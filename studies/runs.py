@@ -1,0 +1,126 @@
+"""From a study, a scale and seeds to the runs that they mean, and where each of them stands.
+
+Needs neither torch nor ray: listing, planning and asking for the state answer at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from core.config import RunConfig
+from core.data import corpora
+from results import provenance
+from results.records import RunRecord
+from results.run_folder import RunFolder, RunStatus
+from studies.scales import Scale
+from studies.study import Study
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A workspace's places, all below `home`."""
+
+    home: Path
+
+    @property
+    def runs(self) -> Path:
+        """Run folders: the truth."""
+        return self.home / "runs"
+
+    @property
+    def data(self) -> Path:
+        """Downloaded and prepared corpora."""
+        return self.home / "data"
+
+    @property
+    def database(self) -> Path:
+        """What `aiayn query` reads; can be rebuilt from the run folders."""
+        return self.home / "results.duckdb"
+
+    @property
+    def site(self) -> Path:
+        """The rendered reports."""
+        return self.home / "site"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a study: its record, complete, and where it stands in a workspace."""
+
+    record: RunRecord
+    config: RunConfig
+    folder: RunFolder
+    status: RunStatus
+
+
+@cache
+def code_version() -> str:
+    """Hash of all source that decides a run's numbers: the engine, and what carries a run out."""
+    return provenance.code_version([_ROOT / "core", _ROOT / "studies" / "trial.py"])
+
+
+@cache
+def _provenance() -> dict:
+    return provenance.collect()
+
+
+def missing_corpus(config: RunConfig) -> str | None:
+    """What a configuration needs and this version does not have; None if nothing."""
+    if config.data.corpus not in corpora.CORPORA:
+        return f"corpus {config.data.corpus} is not available in this version"
+    return None
+
+
+@cache
+def _data_fingerprint(corpus: str, src: str, tgt: str) -> str:
+    return corpora.get(corpus).fingerprint((src, tgt))
+
+
+def plan_runs(
+    study: Study, scale: Scale, num_seeds: int, workspace: Workspace, trials: Sequence[str] = ()
+) -> list[PlannedRun]:
+    """All runs of a study at a scale, for seeds 1 to `num_seeds`, in the study's order.
+
+    A run whose corpus this version does not have is planned too, with the status `blocked` and the reason; its id is
+    provisional.
+
+    Args:
+        trials: names of the trials wanted; none means all.
+
+    Raises:
+        ValueError: an unknown trial, or fewer than one seed.
+        DataError: the corpus's files are not as they should be.
+    """
+    if num_seeds < 1:
+        raise ValueError(f"{num_seeds} seeds: at least 1 is needed")
+    chosen = [study.trial(name) for name in dict.fromkeys(trials)] or list(study.trials)
+    planned = []
+    for trial in chosen:
+        config = trial.config(scale)
+        missing = missing_corpus(config)
+        fingerprint = "none" if missing else _data_fingerprint(config.data.corpus, config.data.src, config.data.tgt)
+        for seed in range(1, num_seeds + 1):
+            run = provenance.run_id(study.name, trial.name, seed, scale.name, config.to_dict(), fingerprint, code_version())
+            record = RunRecord(
+                run=run,
+                study=study.name,
+                trial=trial.name,
+                seed=seed,
+                scale=scale.name,
+                config=config.to_dict(),
+                code_version=code_version(),
+                data_fingerprint=fingerprint,
+                provenance=_provenance(),
+            )
+            folder = RunFolder(workspace.runs / run)
+            if missing:
+                status = RunStatus("blocked", missing)
+            else:
+                status = folder.status() if folder.path.exists() else RunStatus("queued")
+            planned.append(PlannedRun(record, config, folder, status))
+    return planned

@@ -1,0 +1,105 @@
+"""The three scales: the same rows at sizes for seconds, for an evening, and for the paper.
+
+A scale is a base configuration and the machine that one trial of it asks for. Studies change the base; they never
+name a scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig, paper_base
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Attributes:
+    base: the configuration of Table 3's base row at this scale.
+    cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
+    gpus_per_trial: GPUs of one trial.
+    seed_spread: standard deviation of a metric between seeds, known beforehand; it is what a single seed is judged by.
+    spread_source: where the spread comes from.
+    """
+
+    name: str
+    description: str
+    base: RunConfig
+    cpus_per_trial: int
+    gpus_per_trial: int
+    seed_spread: Mapping[str, float]
+    spread_source: str
+
+
+SMOKE = Scale(
+    name="smoke",
+    description="a generated toy corpus, seconds a run on a CPU core",
+    base=RunConfig(
+        model=ModelConfig(
+            vocab_size=1_000, num_layers=3, d_model=64, d_ff=256, num_heads=8, d_k=8, d_v=8, max_learned_positions=256
+        ),
+        data=DataConfig(corpus="grammar", src="en", tgt="de", vocab_size=1_000, dev_split="dev", test_split="test"),
+        optim=OptimConfig(warmup_steps=200),
+        train=TrainConfig(
+            train_steps=500, source_tokens=1_000, target_tokens=1_000, micro_batch_tokens=1_024,
+            log_every_steps=25, eval_every_steps=100, checkpoint_every_steps=100,
+        ),  # fmt: skip
+        decode=DecodeConfig(batch_sentences=100),
+    ),
+    cpus_per_trial=1,
+    gpus_per_trial=0,
+    seed_spread={"dev_bleu": 1.0, "dev_ppl": 0.05},
+    spread_source="base at this scale, 5 seeds",
+)
+
+SMALL = Scale(
+    name="small",
+    description="Multi30k English-German, minutes to an hour a run on a laptop",
+    base=RunConfig(
+        model=ModelConfig(
+            vocab_size=6_000, num_layers=3, d_model=128, d_ff=512, num_heads=8, d_k=16, d_v=16, max_learned_positions=512
+        ),
+        data=DataConfig(
+            corpus="multi30k", src="en", tgt="de", vocab_size=6_000, dev_split="val", test_split="test_2016_flickr"
+        ),
+        optim=OptimConfig(warmup_steps=1_000),
+        train=TrainConfig(
+            train_steps=5_000, source_tokens=4_000, target_tokens=4_000, micro_batch_tokens=4_096,
+            log_every_steps=50, eval_every_steps=250, checkpoint_every_steps=250,
+        ),  # fmt: skip
+        decode=DecodeConfig(),
+    ),
+    cpus_per_trial=1,
+    gpus_per_trial=0,
+    seed_spread={"dev_bleu": 0.5, "dev_ppl": 0.05},
+    spread_source="assumed",
+)
+
+PAPER = Scale(
+    name="paper",
+    description="WMT14 English-German at the paper's sizes, 8 GPUs a trial",
+    base=RunConfig(
+        model=paper_base(),
+        data=DataConfig(
+            corpus="wmt14", src="en", tgt="de", vocab_size=37_000, dev_split="newstest2013", test_split="newstest2014"
+        ),
+    ),
+    cpus_per_trial=1,
+    gpus_per_trial=8,
+    seed_spread={"dev_bleu": 0.3, "dev_ppl": 0.05},
+    spread_source="BLEU: spread between seeds of MLPerf's Transformer, about 0.3 (mlcommons/training issue 130)",
+)
+
+SCALES: tuple[Scale, ...] = (SMOKE, SMALL, PAPER)
+
+
+def get_scale(name: str) -> Scale:
+    """The scale of that name.
+
+    Raises:
+        ValueError: no such scale.
+    """
+    for scale in SCALES:
+        if scale.name == name:
+            return scale
+    raise ValueError(f"no scale {name!r}; scales: {', '.join(scale.name for scale in SCALES)}")

@@ -1,0 +1,137 @@
+"""Registry and verdicts into the store: what is claimed, and how each claim stands given the runs that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from results.records import ClaimRow, PublishedTable3Row, StudyRow, VerdictRow
+from results.store import Store
+from studies import table3
+from studies.claim import LOWER_IS_BETTER, Claim
+from studies.registry import STUDIES
+from studies.runs import Workspace, code_version, missing_corpus
+from studies.scales import PAPER, SCALES, Scale
+from studies.study import Study
+from studies.verdict import FULL_SCALE, Measurements, decide
+
+
+def sync_registry(store: Store) -> None:
+    """Write studies, claims, published numbers and the present code's version into the store."""
+    store.sync_registry(
+        [StudyRow(study.name, study.title, study.cells) for study in STUDIES],
+        [_claim_row(study, claim) for study in STUDIES for claim in study.claims],
+        published_table3(),
+    )
+    store.set_code_version(code_version())
+
+
+def _claim_row(study: Study, claim: Claim) -> ClaimRow:
+    direction = None
+    if claim.kind == "order":
+        direction = "<" if LOWER_IS_BETTER[claim.metric] else ">"
+    return ClaimRow(
+        claim.id, study.name, claim.cell, claim.statement, claim.kind, claim.metric, claim.expected, claim.tolerance,
+        claim.unit, claim.source, direction,
+    )  # fmt: skip
+
+
+def published_table3() -> list[PublishedTable3Row]:
+    """Table 3 as printed: each row's configuration at the paper's sizes, and its published numbers."""
+    rows = []
+    for position, (row, trial) in enumerate(zip(table3.ROWS, table3.STUDY.trials, strict=True)):
+        config = trial.config(PAPER)
+        model = config.model
+        rows.append(
+            PublishedTable3Row(
+                position=position, row=row.group, trial=row.trial, N=model.num_layers, d_model=model.d_model, d_ff=model.d_ff,
+                h=model.num_heads, d_k=model.d_k, d_v=model.d_v, p_drop=model.dropout, eps_ls=config.optim.label_smoothing,
+                positions=model.positions, train_steps=config.train.train_steps, ppl=row.ppl, bleu=row.bleu,
+                params_millions=row.params_millions,
+            )  # fmt: skip
+        )
+    return rows
+
+
+def write_verdicts(store: Store) -> None:
+    """Decide every claim of every study at every scale from the runs in the store, and write the verdicts."""
+    sync_registry(store)
+    measurements = _measurements(store)
+    rows = []
+    for study in STUDIES:
+        for scale in SCALES:
+            blocked = next(filter(None, (missing_corpus(trial.config(scale)) for trial in study.trials)), None)
+            for claim in study.claims:
+                # An exact claim is about the paper's own sizes, so it stands at that scale and is counted once.
+                if claim.kind == "exact" and scale.name != FULL_SCALE:
+                    continue
+                computed = study.computed[claim.id]() if claim.kind == "exact" else None
+                by_trial = measurements.get((study.name, scale.name, claim.metric), {})
+                verdict = decide(claim, scale, by_trial, computed, blocked)
+                rows.append(VerdictRow(claim=claim.id, scale=scale.name, **asdict(verdict)))
+    store.write_verdicts(rows)
+
+
+def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tuple[str, ...]]:
+    """The workspace's store, up to date: run folders read, registry and verdicts written; and what could not be read.
+
+    Where the home may only be read, the store is shown as it is.
+
+    Raises:
+        ResultsError: there is no database and none can be made, or the file is not one.
+    """
+    store = Store(workspace.home)
+    report = store.rebuild() if rebuild else store.refresh()
+    if report is None:
+        return store, ()
+    if report.read or report.removed or not store.fetch("SELECT 1 FROM verdicts LIMIT 1").num_rows:
+        write_verdicts(store)
+    return store, report.problems
+
+
+def claim_verdicts(store: Store, study: str | None, verdict: str | None, scale: str | None) -> list[tuple]:
+    """(claim, scale, kind, expected, measured, low, high, verdict, reason), in the registry's order, filtered."""
+    order = {claim.id: number for number, claim in enumerate(claim for study in STUDIES for claim in study.claims)}
+    table = store.fetch(
+        """
+        SELECT claim, v.scale, c.kind, c.expected, v.measured, v.low, v.high, v.verdict, v.reason
+        FROM verdicts AS v JOIN claims AS c USING (claim)
+        WHERE ($study IS NULL OR c.study = $study)
+          AND ($verdict IS NULL OR v.verdict = $verdict)
+          AND ($scale IS NULL OR v.scale = $scale)
+        """,
+        {"study": study, "verdict": verdict, "scale": scale},
+    )
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    sizes = [scale.name for scale in SCALES]
+    return sorted(rows, key=lambda row: (order.get(row[0], len(order)), sizes.index(row[1])))
+
+
+def _measurements(store: Store) -> Mapping[tuple[str, str, str], dict[str, Measurements]]:
+    """(study, scale, metric) -> trial -> its values by seed and its failed seeds, from the runs that speak for each seed."""
+    table = store.fetch(
+        """
+        SELECT r.study, r.scale, r.trial, r.seed, r.status, s.name, s.value
+        FROM latest_runs AS r LEFT JOIN scores AS s USING (run)
+        WHERE r.status IN ('done', 'failed', 'diverged')
+        """
+    )
+    values: dict[tuple[str, str, str, str], dict[int, float]] = {}
+    failed: dict[tuple[str, str, str], set[int]] = {}
+    for row in table.to_pylist():
+        if row["status"] != "done":
+            failed.setdefault((row["study"], row["scale"], row["trial"]), set()).add(row["seed"])
+        elif row["value"] is not None:
+            values.setdefault((row["study"], row["scale"], row["name"], row["trial"]), {})[row["seed"]] = row["value"]
+    found: dict[tuple[str, str, str], dict[str, Measurements]] = {}
+    for study in STUDIES:
+        for scale in SCALES:
+            for metric in LOWER_IS_BETTER:
+                found[study.name, scale.name, metric] = {
+                    trial.name: Measurements(
+                        values.get((study.name, scale.name, metric, trial.name), {}),
+                        tuple(sorted(failed.get((study.name, scale.name, trial.name), ()))),
+                    )
+                    for trial in study.trials
+                }
+    return found

@@ -1,0 +1,102 @@
+"""Using a finished run: finding it by name, and translating with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.config import DecodeConfig, RunConfig
+from core.data.vocabulary import Vocabulary
+from results.errors import ResultsError
+from results.records import RunRecord
+from results.run_folder import RunFolder
+from studies.runs import Workspace
+
+if TYPE_CHECKING:
+    from core.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run, ready to be used: its record, model in eval mode, and vocabulary."""
+
+    record: RunRecord
+    config: RunConfig
+    model: Transformer
+    vocabulary: Vocabulary
+
+
+def find_run(workspace: Workspace, name: str) -> RunFolder:
+    """The finished run that `name` means: an id, the beginning of one, or STUDY/TRIAL (the newest of that trial).
+
+    Raises:
+        ValueError: no finished run, or several, of that name.
+    """
+    folders = [RunFolder(path) for path in sorted(workspace.runs.glob("[0-9a-f]*")) if (path / "result.json").exists()]
+    study, slash, trial = name.partition("/")
+    if slash:
+        records = [(folder, folder.record()) for folder in folders]
+        of_trial = [(folder, r) for folder, r in records if (r.study, r.trial) == (study, trial)]
+        if not of_trial:
+            raise ValueError(f"no finished run of {name}; what is there: aiayn status")
+        return max(of_trial, key=lambda pair: pair[0].result().finished)[0]
+    found = [folder for folder in folders if name and folder.path.name.startswith(name)]
+    if not found:
+        raise ValueError(f"no finished run {name!r}; give a run's id or STUDY/TRIAL; what is there: aiayn status --all")
+    if len(found) > 1:
+        raise ValueError(f"{name!r} begins {len(found)} runs: {', '.join(folder.path.name for folder in found[:5])}; give more of the id")
+    return found[0]
+
+
+def load_run(folder: RunFolder) -> TrainedRun:
+    """Load a finished run's model and vocabulary from its folder; nothing else is needed.
+
+    Raises:
+        ResultsError, CheckpointError, DataError: a file is missing or damaged.
+    """
+    from core.checkpoint import load_payload
+    from core.transformer import Transformer
+
+    record = folder.record()
+    payload = load_payload(folder.path / "model.pt")
+    if payload.get("run") != record.run:
+        raise ResultsError(f"{folder.path / 'model.pt'} is of run {payload.get('run')}, not of {record.run}")
+    config = RunConfig.from_dict(payload["config"])
+    model = Transformer(config.model)
+    model.load_state_dict(payload["model"])
+    return TrainedRun(record, config, model.eval(), Vocabulary.load(folder.path / "vocabulary.json"))
+
+
+def translate_lines(
+    run: TrainedRun, lines: Sequence[str], decode: DecodeConfig, on_progress: Callable[[int], None] | None = None
+) -> list[str]:
+    """Translate lines, one output line for each, in order; an empty line stays empty."""
+    from core.decode import translate
+
+    wanted = [index for index, line in enumerate(lines) if line.strip()]
+    sources = run.vocabulary.encode_batch([lines[index] for index in wanted])
+    hypotheses = translate(run.model, sources, decode, on_progress)
+    texts = run.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    output = [""] * len(lines)
+    for index, text in zip(wanted, texts, strict=True):
+        output[index] = text.replace("\n", " ")
+    return output
+
+
+def read_lines(path: Path | None) -> list[str]:
+    """Lines of a UTF-8 file, or of standard input; cut at line feeds only.
+
+    Raises:
+        ValueError: the file cannot be read or is not UTF-8.
+    """
+    import sys
+
+    try:
+        raw = sys.stdin.buffer.read() if path is None else path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read {path} ({error.strerror})") from error
+    from core.data.corpus import decode_lines
+
+    return decode_lines(raw, "standard input" if path is None else str(path))

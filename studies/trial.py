@@ -1,0 +1,204 @@
+"""One run from beginning to end: data, training, decoding, scores, all into its run folder.
+
+This file is part of a run's code version: a change here makes new runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
+from core.config import RunConfig
+from core.data.prepare import PreparedData, prepare
+from core.data.split import ParallelSplit
+from core.decode import translate
+from core.scoring.bleu import score_text
+from core.trainer import DivergedError, Trainer, evaluate
+from core.transformer import Transformer, num_parameters
+from results.records import RunRecord, RunResult, Score
+from results.run_folder import Attempt, RunFolder
+from studies.runs import Workspace
+
+HEARTBEAT_EVERY_SECONDS = 10.0
+
+
+class SupersededError(Exception):
+    """A later attempt of the same run has started: this one was taken for dead and must not commit anything."""
+
+
+def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device) -> None:
+    """Carry out one run, from its newest checkpoint if it was begun before.
+
+    How it ended is in its folder: `result.json`, or the attempt's `error.json` with the reason and `log.txt` with the
+    traceback. No error leaves this function, so one failed run leaves the others alone.
+    """
+    folder = RunFolder.create(workspace.runs, record)
+    attempt = folder.claim_attempt()
+    torch.set_num_threads(num_threads)
+    try:
+        with _heartbeat(attempt):
+            _run(record, folder, attempt, workspace, device)
+    except SupersededError:
+        pass  # the later attempt tells how the run ended
+    except DivergedError as error:
+        attempt.fail(str(error), status="diverged")
+    except Exception as error:
+        attempt.log_file.write_text(traceback.format_exc(), encoding="utf-8")
+        attempt.fail(f"{type(error).__name__}: {error}")
+    finally:
+        attempt.close()
+
+
+@contextmanager
+def _heartbeat(attempt: Attempt) -> Iterator[None]:
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(HEARTBEAT_EVERY_SECONDS):
+            attempt.heartbeat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+class _Phases:
+    """Wall seconds by phase of this attempt."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+def _run(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device) -> None:
+    config = RunConfig.from_dict(record.config)
+    phase = _Phases()
+    with phase("setup"):
+        data = prepare(config.data, workspace.data)
+        _check_data(record, config, data)
+        splits = {name: data.split(name) for name in ("train", config.data.dev_split, config.data.test_split)}
+        dev_split = splits[config.data.dev_split]
+        trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device)
+        earlier = newest_checkpoint([other.checkpoints for other in folder.attempts()])
+        if earlier is not None:
+            trainer.restore(load_checkpoint(earlier, record.run))
+
+    def save(checkpoint: Checkpoint) -> None:
+        if not folder.is_newest(attempt):
+            raise SupersededError
+        save_checkpoint(attempt.checkpoints, checkpoint)
+
+    with phase("train"):
+        trainer.train(attempt.log_metrics, save)
+    scores = []
+    for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
+        scores += _score_split(name, split_name, splits[split_name], trainer.model, config, data, folder, phase)
+    _finish(record, folder, attempt, trainer, data, scores, phase)
+
+
+def _check_data(record: RunRecord, config: RunConfig, data: PreparedData) -> None:
+    if data.fingerprint != record.data_fingerprint:
+        raise ValueError(
+            f"corpus {config.data.corpus} changed since the run was planned "
+            f"(fingerprint {data.fingerprint}, planned {record.data_fingerprint}); start the command again"
+        )
+    if data.vocabulary.size != config.model.vocab_size:
+        raise ValueError(
+            f"the training text yields {data.vocabulary.size} word pieces, the configuration asks for "
+            f"{config.model.vocab_size}; set vocab_size to {data.vocabulary.size} or less"
+        )
+
+
+def _score_split(
+    name: str,
+    split_name: str,
+    split: ParallelSplit,
+    model: Transformer,
+    config: RunConfig,
+    data: PreparedData,
+    folder: RunFolder,
+    phase: Callable[[str], object],
+) -> list[Score]:
+    """Perplexity, BLEU and chrF of one split; the output text is kept beside them."""
+    dataset = f"{config.data.corpus}/{split_name}/{config.data.src}-{config.data.tgt}"
+    with phase("score"):
+        evaluation = evaluate(model, split, config.train.micro_batch_tokens)
+    with phase("decode"):
+        hypotheses = translate(model, [split.src[i] for i in range(len(split))], config.decode)
+        raw_output = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    # Pieces are bytes, so a model can write a line feed; in a file of lines it would shift every later one.
+    output = [line.replace("\n", " ") for line in raw_output]
+    (folder.path / f"{name}.output.txt").write_text("".join(f"{line}\n" for line in output), encoding="utf-8")
+    decoding = {
+        "beam_size": config.decode.beam_size,
+        "length_penalty": config.decode.length_penalty,
+        "max_extra_pieces": config.decode.max_extra_pieces,
+        "unfinished": sum(not hypothesis.finished for hypothesis in hypotheses),
+        "line_feeds_replaced": sum("\n" in line for line in raw_output),
+    }
+    with phase("score"):
+        text_scores = score_text(output, split.tgt_lines)
+    return [
+        Score(
+            name=f"{name}_ppl",
+            value=evaluation.perplexity,
+            signature=f"cross-entropy:plain|unit:word-piece|end-symbol:yes|vocabulary:{data.vocabulary.fingerprint}",
+            dataset=dataset,
+            num_items=len(split),
+            details={"nll": evaluation.nll, "pieces": evaluation.num_pieces},
+        ),
+        *(
+            Score(f"{name}_{score.name}", score.value, score.signature, dataset, score.num_items, score.details | decoding)
+            for score in text_scores
+        ),
+    ]
+
+
+def _finish(
+    record: RunRecord,
+    folder: RunFolder,
+    attempt: Attempt,
+    trainer: Trainer,
+    data: PreparedData,
+    scores: list[Score],
+    phase: _Phases,
+) -> None:
+    if not folder.is_newest(attempt):
+        raise SupersededError
+    weights, vocabulary = folder.path / "model.pt", folder.path / "vocabulary.json"
+    with phase("save"):
+        write_atomically(weights, {"run": record.run, "config": record.config, "model": trainer.model.state_dict()})
+        data.vocabulary.save(vocabulary)
+        artifacts = [folder.artifact("weights", weights), folder.artifact("vocabulary", vocabulary)]
+        artifacts += [folder.artifact("output", folder.path / f"{name}.output.txt") for name in ("dev", "test")]
+    folder.finish(
+        RunResult(
+            seconds=trainer.seconds,
+            params=num_parameters(trainer.model),
+            phases=phase.seconds,
+            scores=tuple(scores),
+            artifacts=tuple(artifacts),
+        )
+    )
+    # The weights are kept; what only a resume would need is not.
+    for other in folder.attempts():
+        shutil.rmtree(other.checkpoints, ignore_errors=True)

@@ -1,0 +1,143 @@
+"""Answers in five formats: nothing lost, NULL told apart, nothing in the data can harm a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from results.errors import QueryError
+from results.output import write
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def text_of(table: pyarrow.Table, format: str) -> str:
+    stream = io.StringIO()
+    write(table, format, stream=stream)
+    return stream.getvalue()
+
+
+SAMPLE = pyarrow.table({"trial": ["base", "h,1", None, ""], "bleu": [25.8, 24.900000000000002, None, 0.0]})
+
+
+def test_csv_tells_null_from_empty_text() -> None:
+    assert text_of(SAMPLE, "csv") == 'trial,bleu\nbase,25.8\n"h,1",24.900000000000002\n,\n"",0.0\n'
+
+
+def test_json_keeps_null_and_full_precision() -> None:
+    assert json.loads(text_of(SAMPLE, "json")) == SAMPLE.to_pylist()
+    assert json.loads(text_of(SAMPLE.slice(0, 0), "json")) == []
+
+
+def test_json_has_no_nan() -> None:
+    text = text_of(pyarrow.table({"x": [math.nan, math.inf, 1.0]}), "json")
+    assert json.loads(text, parse_constant=pytest.fail) == [{"x": None}, {"x": None}, {"x": 1.0}]
+
+
+def test_markdown_rounds_for_reading_and_escapes_bars() -> None:
+    text = text_of(pyarrow.table({"a|b": ["x|y\nz", None], "bleu": [25.80000001, 1e-7]}), "markdown")
+    assert text.splitlines() == ["| a\\|b | bleu |", "| --- | ---: |", "| x\\|y z | 25.8 |", "|  | 1e-07 |"]
+
+
+def test_parquet_comes_back_as_it_was(tmp_path: Path) -> None:
+    write(SAMPLE, "parquet", tmp_path / "answer.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "answer.parquet").equals(SAMPLE)
+    assert [path.name for path in tmp_path.iterdir()] == ["answer.parquet"]
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5)
+
+
+@given(st.lists(st.tuples(texts, st.none() | st.integers(-(2**63), 2**63 - 1)), min_size=1))
+def test_csv_is_read_back_by_the_standard_reader(rows: list[tuple[str, int | None]]) -> None:
+    table = pyarrow.table(
+        {"text": pyarrow.array([row[0] for row in rows]), "n": pyarrow.array([row[1] for row in rows])}
+    )
+    read = list(csv.reader(io.StringIO(text_of(table, "csv"), newline="")))
+    assert read[1:] == [[text, "" if number is None else str(number)] for text, number in rows]
+
+
+def test_every_type_of_the_database_can_be_written(workspace, tmp_path: Path) -> None:
+    workspace.store.ingest()
+    table = workspace.store.fetch(
+        "SELECT 10::HUGEINT AS h, 1.50::DECIMAL(4, 2) AS d, DATE '2020-01-01' AS day,"
+        " TIMESTAMP '2020-01-01 10:00' AS t,"
+        " TIME '10:00' AS clock, INTERVAL 1 DAY AS i, 'ab'::BLOB AS b, [1, 2] AS l, {'a': 1} AS s, MAP {'a': 1} AS m,"
+        " true AS y, uuid() AS u, NULL AS nothing, '{\"a\": 1}'::JSON AS j"
+    )
+    for format in ("table", "csv", "json", "markdown"):
+        assert text_of(table, format)
+    row = json.loads(text_of(table, "json"))[0]
+    assert (row["h"], row["d"], row["day"], row["t"]) == (10, 1.5, "2020-01-01", "2020-01-01T10:00:00")
+    assert (row["l"], row["s"], row["b"], row["nothing"]) == ([1, 2], {"a": 1}, "6162", None)
+
+
+def test_two_columns_of_one_name_are_both_shown_or_refused() -> None:
+    twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["run", "run"])
+    assert text_of(twice, "csv") == "run,run\n1,2\n"
+    for format in ("json", "parquet"):
+        with pytest.raises(QueryError, match="two columns are named run; name them apart with AS"):
+            write(twice, format, stream=io.StringIO())
+
+
+def test_terminal_table_shows_every_column_within_the_width(workspace, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    workspace.register()
+    table = workspace.store.fetch("SELECT * FROM table3")
+    stream = Terminal()
+    write(table, "table", stream=stream)
+    plain = _without_colour(stream.getvalue())
+    assert max(len(line) for line in plain.splitlines()) <= 80
+    assert "…" not in plain
+    # Long heads stand in several lines, broken at their underscores.
+    for part in {part for name in table.column_names for part in name.split("_")}:
+        assert part in plain
+    assert plain.rstrip().endswith("60 rows")
+
+
+def test_piped_table_is_one_block_without_colour(workspace) -> None:
+    workspace.register()
+    lines = text_of(workspace.store.fetch("SELECT * FROM table3"), "table").splitlines()
+    assert len(lines) < 70
+    assert "\x1b" not in "".join(lines)
+
+
+def test_long_answers_say_how_many_rows_are_shown() -> None:
+    lines = text_of(pyarrow.table({"x": range(1_500)}), "table").splitlines()
+    assert lines[-1] == "1500 rows, the first 1000 shown; all: --format csv"
+
+
+def test_data_cannot_speak_to_the_terminal() -> None:
+    stream = Terminal()
+    write(pyarrow.table({"[red]x": ["\x1b]0;title\x07[bold]y[/bold]\r\n"]}), "table", stream=stream)
+    plain = _without_colour(stream.getvalue())
+    assert "\x1b" not in plain
+    assert "\x07" not in plain
+    assert "[bold]y[/bold]" in plain
+    assert "[red]x" in plain
+
+
+def test_wrong_format_and_unwritable_file_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="no format 'xml'; there are: table, csv, json, markdown, parquet"):
+        write(SAMPLE, "xml")
+    with pytest.raises(QueryError, match=r"cannot write .*nowhere/x.csv \(No such file or directory\)"):
+        write(SAMPLE, "csv", tmp_path / "nowhere" / "x.csv")
+    with pytest.raises(QueryError, match="parquet is not for a terminal"):
+        write(SAMPLE, "parquet", stream=Terminal())
+
+
+def _without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -52,15 +52,24 @@ def _set_debug(value: bool) -> bool:
 
 Home = Annotated[
     Path,
-    typer.Option("--home", envvar="AIAYN_HOME", help="The workspace: runs, database, data cache, site.", show_default="./workspace"),
+    typer.Option(
+        "--home",
+        envvar="AIAYN_HOME",
+        help="The workspace: runs, database, data cache, site.",
+        show_default="./workspace",
+    ),
 ]
 DEFAULT_HOME = Path("workspace")
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 ScaleName = Annotated[str, typer.Option("--scale", help=f"One of: {', '.join(scale.name for scale in SCALES)}.")]
 Seeds = Annotated[int, typer.Option("--seeds", help="Seeds a trial, numbered from 1.")]
 Trials = Annotated[list[str] | None, typer.Option("--trial", help="Only this trial; may be given several times.")]
-Address = Annotated[str | None, typer.Option("--address", help="A running Ray cluster; without it Ray runs on this machine.")]
+Address = Annotated[
+    str | None, typer.Option("--address", help="A running Ray cluster; without it Ray runs on this machine.")
+]
 GpusPerTrial = Annotated[int | None, typer.Option("--gpus-per-trial", min=0, help="Instead of the scale's own number.")]
 MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", min=1, help="Most trials at one time.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Run again what is done; the old runs are set aside.")]
@@ -85,7 +94,11 @@ def list_(
 ) -> None:
     """Studies, or one study's trials and claims.
 
-    Examples: aiayn list; aiayn list table3; aiayn list table3 --claims
+    \b
+    Examples:
+      aiayn list
+      aiayn list table3
+      aiayn list table3 --claims
     """
     from core.complexity import num_parameters, training_flops
 
@@ -121,18 +134,26 @@ def plan(
 ) -> None:
     """What would run, and what is done already; starts nothing.
 
-    Example: aiayn plan table3 --scale small --seeds 3
+    \b
+    Example:
+      aiayn plan table3 --scale small --seeds 3
     """
     from core.complexity import num_parameters, training_flops
 
     planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
     rows = [
         (
-            run.record.study, run.record.trial, run.record.seed, run.record.run, run.status.status,
-            run.config.train.train_steps, num_parameters(run.config.model), training_flops(run.config.model, run.config.train),
+            run.record.study,
+            run.record.trial,
+            run.record.seed,
+            run.record.run,
+            run.status.status,
+            run.config.train.train_steps,
+            num_parameters(run.config.model),
+            training_flops(run.config.model, run.config.train),
         )
         for run in planned
-    ]  # fmt: skip
+    ]
     _print_rows(("study", "trial", "seed", "run", "status", "steps", "params", "flops"), rows, as_json)
     if not as_json:
         todo = [row for row in rows if row[4] != "done"]
@@ -144,7 +165,9 @@ def plan(
             print(f"blocked: {reason}")
 
 
-def _plan(names: Sequence[str], scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace) -> list[PlannedRun]:
+def _plan(
+    names: Sequence[str], scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
+) -> list[PlannedRun]:
     planned = []
     for name in dict.fromkeys(names):
         planned += plan_runs(get_study(name), scale, seeds, workspace, trials or ())
@@ -166,7 +189,10 @@ def run(
 ) -> None:
     """Schedule the runs with Ray Tune: what is done is skipped, what was interrupted goes on.
 
-    Examples: aiayn run table3; aiayn run table3 --scale small --trial base --trial h1
+    \b
+    Examples:
+      aiayn run table3
+      aiayn run table3 --scale small --trial base --trial h1
     """
     from studies.campaign import carry_out
 
@@ -189,7 +215,9 @@ def reproduce(
 ) -> None:
     """All studies, then verdicts, then reports: the main job.
 
-    Example: aiayn reproduce --scale smoke --seeds 3
+    \b
+    Example:
+      aiayn reproduce --scale smoke --seeds 3
     """
     from reports.build import build_site
     from studies.campaign import carry_out
@@ -212,14 +240,21 @@ def status(
 ) -> None:
     """Runs by state; those that failed with their reason and where their log is.
 
-    Examples: aiayn status; aiayn status --all --json
+    \b
+    Examples:
+      aiayn status
+      aiayn status --all --json
     """
     from studies.campaign import survey
 
     runs = survey(Workspace(home))
     if as_json or all_:
         heads = ("run", "study", "trial", "scale", "seed", "status", "step", "reason", "log")
-        _print_rows(heads, [(r.run, r.study, r.trial, r.scale, r.seed, r.status, r.step, r.reason, r.log) for r in runs], as_json)
+        _print_rows(
+            heads,
+            [(r.run, r.study, r.trial, r.scale, r.seed, r.status, r.step, r.reason, r.log) for r in runs],
+            as_json,
+        )
         return
     if not runs:
         print(f"no runs in {Workspace(home).runs}; start some with: aiayn run table3")
@@ -231,7 +266,10 @@ def status(
     _print_rows(("study", "scale", *states), [(*key, *count.values()) for key, count in counts.items()], False)
     for r in runs:
         if r.reason:
-            print(f"{r.study}/{r.trial} {r.scale} seed {r.seed} ({r.run}) {r.status}: {r.reason}" + (f"; log: {r.log}" if r.log else ""))
+            print(
+                f"{r.study}/{r.trial} {r.scale} seed {r.seed} ({r.run}) {r.status}: {r.reason}"
+                + (f"; log: {r.log}" if r.log else "")
+            )
 
 
 @app.command()
@@ -245,7 +283,10 @@ def claims(
 ) -> None:
     """Claims: expected and measured value, interval, verdict, reason.
 
-    Examples: aiayn claims table3 --scale smoke; aiayn claims --verdict agrees --json
+    \b
+    Examples:
+      aiayn claims table3 --scale smoke
+      aiayn claims --verdict agrees --json
     """
     from results.records import VERDICTS
     from studies.registry import no_such
@@ -264,14 +305,19 @@ def query(
     sql: Annotated[str | None, typer.Argument(help="One SELECT; a single dash reads it from standard input.")] = None,
     format_: Annotated[Format, typer.Option("--format", help="Form of the answer.")] = Format.table,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the database anew from the run folders first.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build the database anew from the run folders first.")
+    ] = False,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Read-only SQL over the results, also while runs go on.
 
-    Examples: aiayn query "SELECT * FROM table3"; aiayn query "FROM curves WHERE trial = 'base'" --format csv -o base.csv;
-    aiayn query "SHOW TABLES"
+    \b
+    Examples:
+      aiayn query "SELECT * FROM table3"
+      aiayn query "FROM curves WHERE trial = 'base'" --format csv -o base.csv
+      aiayn query "SHOW TABLES"
     """
     from results.output import write
     from results.query import query as ask
@@ -287,13 +333,18 @@ def query(
 @app.command()
 def report(
     studies: Annotated[list[str] | None, typer.Argument(help="Only these studies' pages.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The site's folder.", show_default="HOME/site")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The site's folder.", show_default="HOME/site")
+    ] = None,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Render the notebooks with papermill; index.html is the scorecard.
 
-    Examples: aiayn report; aiayn report table3 -o site
+    \b
+    Examples:
+      aiayn report
+      aiayn report table3 -o site
     """
     from reports.build import build_site
 
@@ -307,7 +358,9 @@ def report(
 def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
     """Corpora and their state here.
 
-    Example: aiayn data list
+    \b
+    Example:
+      aiayn data list
     """
     from core.data.corpora import CORPORA
 
@@ -322,17 +375,23 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
 def data_show(name: str, home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
     """One corpus: splits, sources, checksums, citation.
 
-    Example: aiayn data show multi30k
+    \b
+    Example:
+      aiayn data show multi30k
     """
     from core.data.corpora import get
 
     corpus = get(name)
     facts = [
-        ("name", corpus.name), ("description", corpus.description), ("languages", " ".join(corpus.languages)),
+        ("name", corpus.name),
+        ("description", corpus.description),
+        ("languages", " ".join(corpus.languages)),
         *((f"split {split}", f"{count:,} lines") for split, count in corpus.splits.items()),
-        ("licence", corpus.licence), ("citation", corpus.citation), ("state", corpus.state(Workspace(home).data)),
+        ("licence", corpus.licence),
+        ("citation", corpus.citation),
+        ("state", corpus.state(Workspace(home).data)),
         *((f"source {source.file}", f"{source.url} sha256 {source.sha256}") for source in corpus.sources),
-    ]  # fmt: skip
+    ]
     _print_rows(("property", "value"), facts, as_json)
 
 
@@ -340,7 +399,9 @@ def data_show(name: str, home: Home = DEFAULT_HOME, as_json: AsJson = False, deb
 def data_fetch(name: str, home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     """Download a corpus and verify it; does nothing where it is here already.
 
-    Example: aiayn data fetch multi30k
+    \b
+    Example:
+      aiayn data fetch multi30k
     """
     from core.data.corpora import get
 
@@ -357,14 +418,17 @@ def data_check(
 ) -> None:
     """Read corpora whole and check counts, encoding and checksums.
 
-    Example: aiayn data check grammar
+    \b
+    Example:
+      aiayn data check grammar
     """
     from core.data.corpora import CORPORA, get
 
     folder = Workspace(home).data
     for name in names or [c.name for c in CORPORA.values() if c.state(folder) != "not fetched"]:
         get(name).verify(folder)
-        print(f"{name}: {sum(get(name).splits.values()):,} lines in each of {', '.join(get(name).languages)}, all as expected")
+        languages = ", ".join(get(name).languages)
+        print(f"{name}: {sum(get(name).splits.values()):,} lines in each of {languages}, all as expected")
 
 
 @app.command()
@@ -378,7 +442,10 @@ def translate(
 ) -> None:
     """Translate lines with a finished run, in order.
 
-    Examples: echo "The old teacher sleeps." | aiayn translate table3/base; aiayn translate 3f2a source.txt -o target.txt
+    \b
+    Examples:
+      echo "The old teacher sleeps." | aiayn translate table3/base
+      aiayn translate 3f2a source.txt -o target.txt
     """
     from dataclasses import replace
 
@@ -398,7 +465,9 @@ def translate(
 def doctor(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
     """Check Python, torch, GPUs, Ray, disk, the database and the notebook kernel; say how to mend what is amiss.
 
-    Example: aiayn doctor
+    \b
+    Example:
+      aiayn doctor
     """
     from studies.doctor import examine
 

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Weighted sum of values, and the weights (Eq. 1, section 3.2.1).
 
     Args:
@@ -29,7 +31,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, mask
         ValueError: query and key differ in d_k.
     """
     if query.size(-1) != key.size(-1):
-        raise ValueError(f"query has d_k={query.size(-1)} and key has d_k={key.size(-1)}; the dot product needs them equal")
+        raise ValueError(
+            f"query has d_k={query.size(-1)} and key has d_k={key.size(-1)}; the dot product needs them equal"
+        )
     # Scaling the query touches T * d_k numbers; scaling the scores would touch T * S.
     scores = torch.matmul(query * (1.0 / math.sqrt(query.size(-1))), key.transpose(-2, -1))
     if scores.dtype in (torch.float16, torch.bfloat16):
@@ -86,7 +90,7 @@ class _Attention(torch.autograd.Function):
         grad_scores = grad_weights.sub_((grad_weights * weights).sum(-1, keepdim=True)).mul_(weights).mul_(ctx.scale)
         grad_query = torch.bmm(grad_scores, key)
         grad_key = torch.bmm(grad_scores.transpose(1, 2), query)
-        return tuple(grad.unflatten(0, ctx.batch) for grad in (grad_query, grad_key, grad_value)) + (None,)
+        return *(grad.unflatten(0, ctx.batch) for grad in (grad_query, grad_key, grad_value)), None
 
 
 class MultiHeadAttention(nn.Module):

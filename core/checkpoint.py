@@ -21,7 +21,7 @@ class CheckpointError(Exception):
 class Checkpoint:
     """All that is needed to go on as if nothing had happened.
 
-    `progress` holds plain numbers, nested: the place in the data, training seconds, sums of the unfinished logging window.
+    `progress` holds plain numbers, nested: the place in the data, training seconds, sums of the open logging window.
     `random` holds generator states as byte tensors, by device.
     """
 

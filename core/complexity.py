@@ -26,7 +26,7 @@ def num_parameters(config: ModelConfig) -> int:
 
 
 def training_flops(model: ModelConfig, train: TrainConfig) -> float:
-    """Floating-point operations of the matrix products of a whole training: 2 per multiply-add, times 3 for the backward pass.
+    """Operations of the matrix products of a whole training: 2 per multiply-add, times 3 for the backward pass.
 
     Source pieces pass the encoder and the keys and values of the decoder's attention over it; target pieces pass the
     rest of the decoder and the vocabulary product. Left out: attention's own products (T * S, a few per cent at a

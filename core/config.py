@@ -44,18 +44,20 @@ class ModelConfig:
             value = getattr(self, name)
             _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
         _require(0.0 <= self.dropout < 1.0, f"dropout={self.dropout} must lie in [0, 1)")
-        _require(self.positions in ("sinusoid", "learned"), f"positions={self.positions!r} must be 'sinusoid' or 'learned'")
+        known = ("sinusoid", "learned")
+        _require(self.positions in known, f"positions={self.positions!r} must be 'sinusoid' or 'learned'")
         _require(
             self.positions == "learned" or self.d_model % 2 == 0,
             f"d_model={self.d_model} is odd; sinusoidal positions come in pairs of sine and cosine (3.5)",
         )
 
     def with_heads(self, num_heads: int) -> ModelConfig:
-        """The same model with another number of heads at constant computation (Table 3, row A): d_k = d_v = d_model / h."""
+        """Another number of heads at constant computation (Table 3, row A): d_k = d_v = d_model / h."""
         remainder = self.d_model % num_heads
         _require(
             remainder == 0,
-            f"num_heads={num_heads} does not divide d_model={self.d_model} (remainder {remainder}); set d_k and d_v explicitly",
+            f"num_heads={num_heads} does not divide d_model={self.d_model} (remainder {remainder}); "
+            "set d_k and d_v explicitly",
         )
         return replace(self, num_heads=num_heads, d_k=self.d_model // num_heads, d_v=self.d_model // num_heads)
 
@@ -78,7 +80,10 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require(self.src != self.tgt, f"src and tgt are both {self.src!r}; a translation needs two languages")
-        _require(self.vocab_size >= 16, f"vocab_size={self.vocab_size} is too small for a vocabulary with its special symbols")
+        _require(
+            self.vocab_size >= 16,
+            f"vocab_size={self.vocab_size} is too small for a vocabulary with its special symbols",
+        )
         _require(self.max_train_pieces >= 2, f"max_train_pieces={self.max_train_pieces} must be at least 2")
 
 
@@ -148,7 +153,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         _require(
             self.model.vocab_size == self.data.vocab_size,
-            f"model.vocab_size={self.model.vocab_size} and data.vocab_size={self.data.vocab_size} differ; they are one vocabulary",
+            f"model.vocab_size={self.model.vocab_size} and data.vocab_size={self.data.vocab_size} differ; "
+            "they are one vocabulary",
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -69,7 +69,10 @@ def greedy_search(model: Transformer, src: Tensor, config: DecodeConfig) -> list
         decoded.append(torch.where(running, pieces.squeeze(1), PAD_ID))
         running = running & (pieces.squeeze(1) != EOS_ID) & (len(decoded) < limits)
     rows = torch.stack(decoded, dim=1).tolist()
-    return [_hypothesis([p for p in row if p != PAD_ID], value, config) for row, value in zip(rows, log_prob.tolist(), strict=True)]
+    return [
+        _hypothesis([p for p in row if p != PAD_ID], value, config)
+        for row, value in zip(rows, log_prob.tolist(), strict=True)
+    ]
 
 
 def _hypothesis(pieces: list[int], log_prob: float, config: DecodeConfig) -> Hypothesis:
@@ -133,7 +136,9 @@ def beam_search(model: Transformer, src: Tensor, config: DecodeConfig) -> list[H
             if pieces is None:
                 results[index] = _hypothesis(history[row, 0, 1:].tolist(), float(live[row, 0]), config)
             else:
-                results[index] = Hypothesis(tuple(pieces.tolist()), float(best_log_prob[row]), float(best_score[row]), True)
+                results[index] = Hypothesis(
+                    tuple(pieces.tolist()), float(best_log_prob[row]), float(best_score[row]), True
+                )
 
         # One selection of cache rows does both: beams change places, and stopped sentences leave.
         going_on = (~stopped).nonzero().flatten()

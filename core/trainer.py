@@ -87,7 +87,13 @@ class Trainer:
     """
 
     def __init__(
-        self, run: str, config: RunConfig, train_split: ParallelSplit, dev_split: ParallelSplit, seed: int, device: torch.device
+        self,
+        run: str,
+        config: RunConfig,
+        train_split: ParallelSplit,
+        dev_split: ParallelSplit,
+        seed: int,
+        device: torch.device,
     ) -> None:
         torch.manual_seed(seed)
         self.run, self.config, self.device = run, config, device
@@ -190,7 +196,9 @@ class Trainer:
             CheckpointError: the checkpoint is of another configuration, or was written on another kind of device.
         """
         if checkpoint.config != self.config.to_dict():
-            raise CheckpointError(f"the checkpoint at update {checkpoint.step} was written with another configuration; it is not loaded")
+            raise CheckpointError(
+                f"the checkpoint at update {checkpoint.step} was written with another configuration; it is not loaded"
+            )
         if set(checkpoint.random) != {"cpu", self.device.type}:
             raise CheckpointError(
                 f"the checkpoint at update {checkpoint.step} has random states for "

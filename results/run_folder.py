@@ -68,6 +68,16 @@ def read_json(path: Path) -> Any:
         raise ResultsError(f"{path.name} cannot be read: {error}") from None
 
 
+def _process_exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class Attempt:
     """One start of a run and the files it alone writes. `RunFolder.claim_attempt` makes it."""
 
@@ -99,6 +109,21 @@ class Attempt:
     def heartbeat(self) -> None:
         """Tell that the attempt lives; due well within `HEARTBEAT_SECONDS` whenever no metrics are logged."""
         self.heartbeat_file.touch()
+
+    def is_alive(self) -> bool:
+        """Whether the attempt's process still works on it, as far as its files and this machine tell.
+
+        On the machine that started it, a process that is gone is known at once; elsewhere, or where the process number
+        may have passed to another, silence for `HEARTBEAT_SECONDS` decides.
+        """
+        try:
+            started = read_json(self.started_file)
+            local, process = started["host"] == socket.gethostname(), int(started["pid"])
+        except (ResultsError, KeyError, TypeError, ValueError):  # killed before it could say who it is
+            local, process = False, 0
+        if local and not _process_exists(process):
+            return False
+        return time.time() - self.last_sign_of_life() < HEARTBEAT_SECONDS
 
     def last_sign_of_life(self) -> float:
         """Unix time at which the attempt was claimed, logged or touched its heartbeat, whichever is newest."""
@@ -226,8 +251,8 @@ class RunFolder:
     def status(self) -> RunStatus:
         """The state that the files tell.
 
-        result.json makes a run done. Else the newest attempt decides: it failed or diverged, it lives (running), or it
-        gave no sign for `HEARTBEAT_SECONDS` and the run waits to be resumed (queued), as does a run never started.
+        result.json makes a run done. Else the newest attempt decides: it failed or diverged, it lives (running), or its
+        process is gone and the run waits to be resumed (queued), as does a run never started.
         """
         if self.result_file.exists():
             try:
@@ -245,6 +270,6 @@ class RunFolder:
                 return RunStatus("diverged" if error["status"] == "diverged" else "failed", str(error["reason"]))
             except (ResultsError, KeyError, TypeError) as problem:
                 return RunStatus("failed", f"attempt {newest.number} left an unreadable error.json ({problem})")
-        if time.time() - newest.last_sign_of_life() < HEARTBEAT_SECONDS:
+        if newest.is_alive():
             return RunStatus("running")
         return RunStatus("queued", f"interrupted at attempt {newest.number}; the same command resumes it")

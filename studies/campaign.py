@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from results.errors import ResultsError
-from results.run_folder import RunFolder, RunStatus
+from results.run_folder import RunFolder
 from results.store import Store
 from studies.progress import Progress, last_metrics, read_state
 from studies.runs import PlannedRun, Workspace
@@ -65,46 +66,66 @@ def carry_out(
         ScheduleError: the request cannot be met here; nothing was started.
         DataError, ResultsError: the corpus or the workspace cannot be used.
     """
-    workspace = Workspace(workspace.home.absolute())
     blocked = sorted({run.status.reason for run in planned if run.status.status == "blocked"})
     if blocked:
         raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
     _require_writable(workspace.home)
-    if rerun:
-        for run in planned:
-            if run.folder.path.exists():
-                run.folder.set_aside()
-        planned = [replace(run, status=RunStatus("queued")) for run in planned]
+    planned = _let_orphans_end(planned)
+    elsewhere = [run for run in planned if run.status.status == "running"]
+    wanted = ("done", "queued", "failed", "diverged") if rerun else ("queued", "failed")
+    to_run = [run for run in planned if run.status.status in wanted]
+    skipped = 0 if rerun else sum(run.status.status == "done" for run in planned)
     store = Store(workspace.home)
     sync_registry(store)
-    elsewhere = [run for run in planned if run.status.status == "running"]
-    to_run = [run for run in planned if run.status.status in ("queued", "failed")]
     if to_run:
-        progress = Progress(f"{', '.join(dict.fromkeys(r.record.study for r in planned))} at {scale.name}", planned, store.ingest)
+        studies = ", ".join(dict.fromkeys(run.record.study for run in planned))
+        progress = Progress(f"{studies} at {scale.name}", planned, store.ingest)
+
+        def begin() -> None:
+            if rerun:
+                for run in to_run:
+                    if run.folder.path.exists():
+                        run.folder.set_aside()
+            progress.start()
+
         with _ray_noise_into(workspace.home / "ray.log"):
             try:
-                run_on_ray(
-                    to_run, workspace, Resources.of(scale, gpus_per_trial), address, max_concurrent, on_start=progress.start
-                )
+                run_on_ray(to_run, workspace, Resources.of(scale, gpus_per_trial), address, max_concurrent, begin)
             finally:
                 progress.stop()
     store.ingest()
     write_verdicts(store)
-    return _outcome(planned, elsewhere)
+    return _outcome(planned, skipped, len(elsewhere))
 
 
-def _outcome(planned: Sequence[PlannedRun], elsewhere: Sequence[PlannedRun]) -> Outcome:
+# A killed command's workers live on for a few seconds, after a killed node for a dozen.
+ORPHAN_SECONDS = 15.0
+
+
+def _let_orphans_end(planned: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs with their state once those that look alive have had time to die; the rest belong to another command."""
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    while any(run.status.status == "running" for run in planned) and time.monotonic() < deadline:
+        time.sleep(0.5)
+        planned = [
+            replace(run, status=run.folder.status()) if run.status.status == "running" else run for run in planned
+        ]
+    return list(planned)
+
+
+def _outcome(planned: Sequence[PlannedRun], skipped: int, elsewhere: int) -> Outcome:
     states = [read_state(run) for run in planned]
     bad = [state for state in states if state.status in ("failed", "diverged")]
     return Outcome(
         total=len(planned),
-        skipped=sum(run.status.status == "done" for run in planned),
+        skipped=skipped,
         done=sum(state.status == "done" for state in states),
         failures=tuple(
-            f"{state.run.record.study}/{state.name} ({state.run.record.run}) {state.status}: {state.reason}" for state in bad
+            f"{state.run.record.study}/{state.name} ({state.run.record.run}) {state.status}: {state.reason}"
+            for state in bad
         ),
-        unfinished=sum(state.status in ("queued", "running") for state in states) - len(elsewhere),
-        elsewhere=len(elsewhere),
+        unfinished=sum(state.status in ("queued", "running") for state in states) - elsewhere,
+        elsewhere=elsewhere,
     )
 
 
@@ -115,12 +136,14 @@ def _require_writable(home: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise ResultsError(f"the home folder {home} cannot be written ({error.strerror}); choose another with --home") from None
+        raise ResultsError(
+            f"the home folder {home} cannot be written ({error.strerror}); choose another with --home"
+        ) from None
 
 
 @contextmanager
 def _ray_noise_into(log: Path) -> Iterator[None]:
-    """Send what Ray's processes and threads print to a file while runs go on; our own lines still reach the terminal."""
+    """Send what Ray's processes and threads print to a file; our own lines on stderr still reach the terminal."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved_out, saved_err, python_err = os.dup(1), os.dup(2), sys.stderr

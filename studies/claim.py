@@ -7,8 +7,22 @@ from typing import Literal
 
 Kind = Literal["value", "order", "difference", "exact"]
 
-LOWER_IS_BETTER = {"dev_bleu": False, "dev_ppl": True}
-"""Direction of each measured metric that an order may be stated on."""
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that claims are about; `lower_is_better` is None where neither direction is better."""
+
+    label: str
+    unit: str
+    lower_is_better: bool | None
+
+
+METRICS = {
+    "dev_bleu": Metric("bleu", "BLEU", lower_is_better=False),
+    "dev_ppl": Metric("ppl", "perplexity", lower_is_better=True),
+    "params_millions": Metric("params", "million", lower_is_better=None),
+}
+"""By the name under which a run's scores, or a study's computed numbers, hold it."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,6 @@ class Claim:
     kind: Kind
     metric: str
     trials: tuple[str, ...]
-    unit: str
     source: str
     expected: float | None = None
     tolerance: float | None = None
@@ -42,8 +55,15 @@ class Claim:
         wanted = 1 if self.kind in ("value", "exact") else 2
         if len(self.trials) != wanted:
             raise ValueError(f"claim {self.id}: kind {self.kind} is about {wanted} trial(s), not {len(self.trials)}")
+        if self.metric not in METRICS:
+            raise ValueError(f"claim {self.id}: no metric {self.metric!r}; known: {', '.join(METRICS)}")
         if self.kind == "order":
-            if self.metric not in LOWER_IS_BETTER:
-                raise ValueError(f"claim {self.id}: no direction is known for metric {self.metric!r}")
+            if METRICS[self.metric].lower_is_better is None:
+                raise ValueError(f"claim {self.id}: neither direction of {self.metric} is better, so there is no order")
         elif self.expected is None or self.tolerance is None:
             raise ValueError(f"claim {self.id}: kind {self.kind} needs an expected value and a tolerance")
+
+    @property
+    def unit(self) -> str:
+        """What `expected`, `tolerance` and the measured value are in."""
+        return METRICS[self.metric].unit

@@ -48,7 +48,9 @@ def _run(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - whatever breaks here is what the person asked to be told
-        return Finding(name, False, f"{type(error).__name__}: {error}", "install the project anew: make clean reproduce")
+        return Finding(
+            name, False, f"{type(error).__name__}: {error}", "install the project anew: make clean reproduce"
+        )
 
 
 def _python() -> Finding:
@@ -61,7 +63,9 @@ def _torch() -> Finding:
 
     product = torch.ones(2, 2) @ torch.ones(2, 2)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Finding("torch", bool((product == 2).all()), f"{torch.__version__}, {cores} cores, {torch.get_num_threads()} threads")
+    return Finding(
+        "torch", bool((product == 2).all()), f"{torch.__version__}, {cores} cores, {torch.get_num_threads()} threads"
+    )
 
 
 def _gpu() -> Finding:
@@ -80,8 +84,8 @@ def _ray() -> Finding:
         import ray
 
         resources = ray.cluster_resources()
-    found = f"{metadata.version('ray')}, starts here with {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"
-    return Finding("ray", True, found)
+    cpus, gpus = resources.get("CPU", 0), resources.get("GPU", 0)
+    return Finding("ray", True, f"{metadata.version('ray')}, starts here with {cpus:g} CPUs and {gpus:g} GPUs")
 
 
 def _home(workspace: Workspace) -> Finding:

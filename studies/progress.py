@@ -7,15 +7,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from core.complexity import training_flops
+from results.errors import BusyError
 from results.run_folder import Attempt
 from studies.runs import PlannedRun
 
-POLL_SECONDS = 0.5
-INGEST_EVERY_SECONDS = 2.0
+POLL_SECONDS = 1.0
+INGEST_EVERY_SECONDS = 5.0
 LOG_LINE_EVERY_SECONDS = 60.0
 # The last lines of a metrics file, enough for every value of one step.
 _TAIL_BYTES = 4_096
@@ -102,14 +103,15 @@ class Progress:
     """Watches runs from a thread until stopped: shows them, and keeps the database up to date through `ingest`."""
 
     def __init__(self, title: str, runs: Sequence[PlannedRun], ingest: Callable[[], object]) -> None:
-        self.title, self.runs, self._ingest = title, runs, ingest
-        self.states = [read_state(run) for run in runs]
+        self.title, self._runs, self._ingest = title, runs, ingest
+        self.states: list[RunState] = []
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._error: Exception | None = None
 
     def start(self) -> None:
         """Begin to watch."""
+        self.states = [read_state(run) for run in self._runs]
         self._began = time.monotonic()
         self._fraction_before = work_done(self.states)
         self._thread.start()
@@ -130,14 +132,18 @@ class Progress:
                 while not self._stop_asked.wait(POLL_SECONDS):
                     self._poll(show)
                     if time.monotonic() - last_ingest > INGEST_EVERY_SECONDS:
-                        self._ingest()
+                        # A reader may hold the database for long; the next round will do as well.
+                        with suppress(BusyError):
+                            self._ingest()
                         last_ingest = time.monotonic()
                 self._poll(show)
         except Exception as error:  # noqa: BLE001 - carried to the main thread, which raises it in `stop`
             self._error = error
 
     def _poll(self, show: Callable[[Progress, Sequence[RunState]], None]) -> None:
-        before, self.states = self.states, [read_state(run) for run in self.runs]
+        before = self.states
+        # What is done stays done, and is not looked at again.
+        self.states = [state if state.status == "done" else read_state(state.run) for state in before]
         show(self, before)
 
     def summary(self) -> str:
@@ -174,8 +180,17 @@ def _panel(progress: Progress, before: Sequence[RunState]) -> object:
     for state in progress.states:
         if state.status == "running":
             running.add_row(state.name, f"step {state.step:,}/{state.run.config.train.train_steps:,}", *_numbers(state))
-    failed = [Text(f"{s.name} {s.status}: {s.reason}", style="red") for s in progress.states if s.status in ("failed", "diverged")]
-    return Group(Text(progress.summary()), ProgressBar(total=1.0, completed=work_done(progress.states), width=60), running, *failed)
+    failed = [
+        Text(f"{s.name} {s.status}: {s.reason}", style="red")
+        for s in progress.states
+        if s.status in ("failed", "diverged")
+    ]
+    return Group(
+        Text(progress.summary()),
+        ProgressBar(total=1.0, completed=work_done(progress.states), width=60),
+        running,
+        *failed,
+    )
 
 
 def _numbers(state: RunState) -> tuple[str, str]:
@@ -202,5 +217,6 @@ class _Lines:
                     numbers = ", ".join(text for text in _numbers(state) if text)
                     print(
                         f"{state.name} step {state.step:,}/{state.run.config.train.train_steps:,} {numbers}",
-                        file=sys.stderr, flush=True,
-                    )  # fmt: skip
+                        file=sys.stderr,
+                        flush=True,
+                    )

@@ -23,9 +23,12 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace's places, all below `home`."""
+    """A workspace's places, all below `home`, which is made absolute: Ray's workers run in folders of their own."""
 
     home: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "home", self.home.absolute())
 
     @property
     def runs(self) -> Path:
@@ -105,7 +108,9 @@ def plan_runs(
         missing = missing_corpus(config)
         fingerprint = "none" if missing else _data_fingerprint(config.data.corpus, config.data.src, config.data.tgt)
         for seed in range(1, num_seeds + 1):
-            run = provenance.run_id(study.name, trial.name, seed, scale.name, config.to_dict(), fingerprint, code_version())
+            run = provenance.run_id(
+                study.name, trial.name, seed, scale.name, config.to_dict(), fingerprint, code_version()
+            )
             record = RunRecord(
                 run=run,
                 study=study.name,

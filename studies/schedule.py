@@ -1,4 +1,7 @@
-"""Ray Tune: runs to machines. What is done, resumes or is skipped, the run folders decide; Tune decides where and when."""
+"""Ray Tune: runs to machines.
+
+What is done, resumes or is skipped, the run folders decide; Tune decides where and when.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ def check_resources(resources: Resources) -> None:
     if resources.gpus > most_gpus:
         here = "this machine has none" if most_gpus == 0 else f"the largest machine has {most_gpus}"
         raise ScheduleError(
-            f"a trial asks for {resources.gpus} GPUs and {here}; use --gpus-per-trial {most_gpus} or give a cluster's --address"
+            f"a trial asks for {resources.gpus} GPUs and {here}; "
+            f"use --gpus-per-trial {min(most_gpus, 1)} or give a cluster's --address"
         )
     if resources.gpus > 1:
         raise ScheduleError(
@@ -60,7 +64,9 @@ def check_resources(resources: Resources) -> None:
             "(the tokens of an update stay the same, filled by accumulation)"
         )
     if resources.cpus > most_cpus:
-        raise ScheduleError(f"a trial asks for {resources.cpus} processor cores and the largest machine has {most_cpus}")
+        raise ScheduleError(
+            f"a trial asks for {resources.cpus} processor cores and the largest machine has {most_cpus}"
+        )
 
 
 def run_on_ray(
@@ -85,7 +91,12 @@ def run_on_ray(
         for data in dict.fromkeys(run.config.data for run in runs):
             prepare(data, workspace.data)
         on_start()
-        _fit(sorted(runs, key=lambda run: -training_flops(run.config.model, run.config.train)), workspace, resources, max_concurrent)
+        _fit(
+            sorted(runs, key=lambda run: -training_flops(run.config.model, run.config.train)),
+            workspace,
+            resources,
+            max_concurrent,
+        )
 
 
 def _fit(runs: Sequence[PlannedRun], workspace: Workspace, resources: Resources, max_concurrent: int | None) -> None:

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from results.records import ClaimRow, PublishedTable3Row, StudyRow, VerdictRow
 from results.store import Store
 from studies import table3
-from studies.claim import LOWER_IS_BETTER, Claim
+from studies.claim import METRICS, Claim
 from studies.registry import STUDIES
 from studies.runs import Workspace, code_version, missing_corpus
-from studies.scales import PAPER, SCALES, Scale
+from studies.scales import PAPER, SCALES
 from studies.study import Study
 from studies.verdict import FULL_SCALE, Measurements, decide
 
@@ -29,11 +29,20 @@ def sync_registry(store: Store) -> None:
 def _claim_row(study: Study, claim: Claim) -> ClaimRow:
     direction = None
     if claim.kind == "order":
-        direction = "<" if LOWER_IS_BETTER[claim.metric] else ">"
+        direction = "<" if METRICS[claim.metric].lower_is_better else ">"
     return ClaimRow(
-        claim.id, study.name, claim.cell, claim.statement, claim.kind, claim.metric, claim.expected, claim.tolerance,
-        claim.unit, claim.source, direction,
-    )  # fmt: skip
+        claim.id,
+        study.name,
+        claim.cell,
+        claim.statement,
+        claim.kind,
+        claim.metric,
+        claim.expected,
+        claim.tolerance,
+        claim.unit,
+        claim.source,
+        direction,
+    )
 
 
 def published_table3() -> list[PublishedTable3Row]:
@@ -44,11 +53,23 @@ def published_table3() -> list[PublishedTable3Row]:
         model = config.model
         rows.append(
             PublishedTable3Row(
-                position=position, row=row.group, trial=row.trial, N=model.num_layers, d_model=model.d_model, d_ff=model.d_ff,
-                h=model.num_heads, d_k=model.d_k, d_v=model.d_v, p_drop=model.dropout, eps_ls=config.optim.label_smoothing,
-                positions=model.positions, train_steps=config.train.train_steps, ppl=row.ppl, bleu=row.bleu,
+                position=position,
+                row=row.group,
+                trial=row.trial,
+                N=model.num_layers,
+                d_model=model.d_model,
+                d_ff=model.d_ff,
+                h=model.num_heads,
+                d_k=model.d_k,
+                d_v=model.d_v,
+                p_drop=model.dropout,
+                eps_ls=config.optim.label_smoothing,
+                positions=model.positions,
+                train_steps=config.train.train_steps,
+                ppl=row.ppl,
+                bleu=row.bleu,
                 params_millions=row.params_millions,
-            )  # fmt: skip
+            )
         )
     return rows
 
@@ -108,7 +129,7 @@ def claim_verdicts(store: Store, study: str | None, verdict: str | None, scale: 
 
 
 def _measurements(store: Store) -> Mapping[tuple[str, str, str], dict[str, Measurements]]:
-    """(study, scale, metric) -> trial -> its values by seed and its failed seeds, from the runs that speak for each seed."""
+    """(study, scale, metric) -> trial -> values by seed and failed seeds, from the runs that speak for each seed."""
     table = store.fetch(
         """
         SELECT r.study, r.scale, r.trial, r.seed, r.status, s.name, s.value
@@ -126,7 +147,7 @@ def _measurements(store: Store) -> Mapping[tuple[str, str, str], dict[str, Measu
     found: dict[tuple[str, str, str], dict[str, Measurements]] = {}
     for study in STUDIES:
         for scale in SCALES:
-            for metric in LOWER_IS_BETTER:
+            for metric in METRICS:
                 found[study.name, scale.name, metric] = {
                     trial.name: Measurements(
                         values.get((study.name, scale.name, metric, trial.name), {}),

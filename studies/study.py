@@ -28,7 +28,7 @@ class Trial:
 class Study:
     """One table or figure.
 
-    `computed` holds, by claim id, the numbers of exact claims: functions of the paper's own sizes, decided without a run.
+    `computed` holds, by claim id, the numbers of exact claims: functions of the paper's own sizes, which need no run.
     """
 
     name: str
@@ -63,4 +63,6 @@ class Study:
         for trial in self.trials:
             if trial.name == name:
                 return trial
-        raise no_such("trial", name, [trial.name for trial in self.trials], f"aiayn list {self.name}", within=f"study {self.name}")
+        raise no_such(
+            "trial", name, [trial.name for trial in self.trials], f"aiayn list {self.name}", within=f"study {self.name}"
+        )

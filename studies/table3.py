@@ -12,7 +12,7 @@ from functools import partial
 
 from core.complexity import num_parameters
 from core.config import ModelConfig, RunConfig
-from studies.claim import Claim
+from studies.claim import METRICS, Claim
 from studies.scales import PAPER
 from studies.study import Study, Trial
 
@@ -63,7 +63,9 @@ def big(base: RunConfig) -> RunConfig:
     model = base.model
     return replace(
         base,
-        model=replace(model, d_model=2 * model.d_model, d_ff=2 * model.d_ff, num_heads=2 * model.num_heads, dropout=0.3),
+        model=replace(
+            model, d_model=2 * model.d_model, d_ff=2 * model.d_ff, num_heads=2 * model.num_heads, dropout=0.3
+        ),
         train=replace(base.train, train_steps=3 * base.train.train_steps),
     )
 
@@ -75,7 +77,7 @@ def unchanged(base: RunConfig) -> RunConfig:
 
 @dataclass(frozen=True)
 class Row:
-    """One printed row: its group, our name for it, its change, and the published numbers (dev PPL, dev BLEU, params x 10^6)."""
+    """One printed row: its group, our name for it, its change, and the published dev PPL, dev BLEU, params x 10^6."""
 
     group: str
     trial: str
@@ -114,24 +116,24 @@ ROWS = (
 BLEU_MARGIN = 0.5
 PPL_MARGIN_SHARE = 0.03
 
-# (better, worse, metric, what section 6.2 or 5.4 says). Only pairs on which the printed values agree with the sentence:
+# (better, worse, metric, row, section, what it says). Only pairs on which the printed values agree with the sentence:
 # N = 8 has the better perplexity but the lower BLEU.
 ORDERS = (
-    ("base", "h1", "dev_bleu", "A", "A single head is worse than the best setting."),
-    ("base", "h32", "dev_bleu", "A", "Quality drops off with too many heads."),
-    ("base", "dk16", "dev_bleu", "B", "Reducing the key size d_k to a quarter hurts."),
-    ("base", "dk32", "dev_bleu", "B", "Reducing the key size d_k to a half hurts."),
-    ("N4", "N2", "dev_bleu", "C", "Bigger models are better: more layers (2 to 4)."),
-    ("base", "N4", "dev_bleu", "C", "Bigger models are better: more layers (4 to 6)."),
-    ("N8", "base", "dev_ppl", "C", "Bigger models are better: more layers (6 to 8, in perplexity)."),
-    ("base", "dmodel256", "dev_bleu", "C", "Bigger models are better: wider layers (256 to 512)."),
-    ("dmodel1024", "base", "dev_bleu", "C", "Bigger models are better: wider layers (512 to 1024)."),
-    ("base", "dff1024", "dev_bleu", "C", "Bigger models are better: wider feed-forward layers (1024 to 2048)."),
-    ("dff4096", "base", "dev_bleu", "C", "Bigger models are better: wider feed-forward layers (2048 to 4096)."),
-    ("big", "base", "dev_bleu", "big", "The big model is better than the base model."),
-    ("base", "drop0.0", "dev_bleu", "D", "Dropout helps to avoid over-fitting."),
-    ("base", "ls0.0", "dev_bleu", "D", "Label smoothing improves BLEU."),
-    ("ls0.0", "base", "dev_ppl", "D", "Label smoothing hurts perplexity."),
+    ("base", "h1", "dev_bleu", "A", "6.2", "A single head is worse than the best setting."),
+    ("base", "h32", "dev_bleu", "A", "6.2", "Quality drops off with too many heads."),
+    ("base", "dk16", "dev_bleu", "B", "6.2", "Reducing the key size d_k to a quarter hurts."),
+    ("base", "dk32", "dev_bleu", "B", "6.2", "Reducing the key size d_k to a half hurts."),
+    ("N4", "N2", "dev_bleu", "C", "6.2", "Bigger models are better: more layers (2 to 4)."),
+    ("base", "N4", "dev_bleu", "C", "6.2", "Bigger models are better: more layers (4 to 6)."),
+    ("N8", "base", "dev_ppl", "C", "6.2", "Bigger models are better: more layers (6 to 8, in perplexity)."),
+    ("base", "dmodel256", "dev_bleu", "C", "6.2", "Bigger models are better: d_model 256 to 512."),
+    ("dmodel1024", "base", "dev_bleu", "C", "6.2", "Bigger models are better: d_model 512 to 1024."),
+    ("base", "dff1024", "dev_bleu", "C", "6.2", "Bigger models are better: d_ff 1024 to 2048."),
+    ("dff4096", "base", "dev_bleu", "C", "6.2", "Bigger models are better: d_ff 2048 to 4096."),
+    ("big", "base", "dev_bleu", "big", "6.2", "The big model is better than the base model."),
+    ("base", "drop0.0", "dev_bleu", "D", "6.2", "Dropout helps to avoid over-fitting."),
+    ("base", "ls0.0", "dev_bleu", "D", "5.4", "Label smoothing improves BLEU."),
+    ("ls0.0", "base", "dev_ppl", "D", "5.4", "Label smoothing hurts perplexity."),
 )
 
 # Table 3's parameter column fits two vocabularies, and no single one (paper 5.1 says "about 37000").
@@ -149,16 +151,32 @@ def _value_claims() -> list[Claim]:
     claims = []
     for row in ROWS:
         stem, cell = _place(row)
-        claims += [
+        claims.append(
             Claim(
-                f"{stem}.bleu", f"{cell}, BLEU (dev)", f"{row.label} reaches {row.bleu} BLEU on newstest2013.", "value",
-                "dev_bleu", (row.trial,), "BLEU", "Table 3", row.bleu, BLEU_MARGIN,
-            ),
+                id=f"{stem}.bleu",
+                cell=f"{cell}, BLEU (dev)",
+                statement=f"{row.label} reaches {row.bleu} BLEU on newstest2013.",
+                kind="value",
+                metric="dev_bleu",
+                trials=(row.trial,),
+                source="Table 3",
+                expected=row.bleu,
+                tolerance=BLEU_MARGIN,
+            )
+        )
+        claims.append(
             Claim(
-                f"{stem}.ppl", f"{cell}, PPL (dev)", f"{row.label} reaches perplexity {row.ppl:.2f} per word piece on newstest2013.",
-                "value", "dev_ppl", (row.trial,), "perplexity", "Table 3", row.ppl, round(PPL_MARGIN_SHARE * row.ppl, 3),
-            ),
-        ]  # fmt: skip
+                id=f"{stem}.ppl",
+                cell=f"{cell}, PPL (dev)",
+                statement=f"{row.label} reaches perplexity {row.ppl:.2f} per word piece on newstest2013.",
+                kind="value",
+                metric="dev_ppl",
+                trials=(row.trial,),
+                source="Table 3",
+                expected=row.ppl,
+                tolerance=round(PPL_MARGIN_SHARE * row.ppl, 3),
+            )
+        )
     return claims
 
 
@@ -175,37 +193,59 @@ def _parameter_claims(trials: dict[str, Trial]) -> tuple[list[Claim], dict[str, 
         stem, cell = _place(row)
         for vocab_size in VOCABULARY_READINGS:
             claim = Claim(
-                f"{stem}.params_{vocab_size}", f"{cell}, params (10^6)",
-                f"{row.label} has {row.params_millions} million parameters, read with a vocabulary of {vocab_size:,}.",
-                "exact", "params_millions", (row.trial,), "million", "Table 3", row.params_millions, 0.5,
-            )  # fmt: skip
+                id=f"{stem}.params_{vocab_size}",
+                cell=f"{cell}, params (10^6)",
+                statement=f"{row.label} has {row.params_millions} million parameters (vocabulary {vocab_size:,}).",
+                kind="exact",
+                metric="params_millions",
+                trials=(row.trial,),
+                source="Table 3",
+                expected=row.params_millions,
+                tolerance=0.5,  # printed to the million
+            )
             claims.append(claim)
             computed[claim.id] = partial(_paper_parameters, trials[row.trial], vocab_size)
     return claims, computed
 
 
-def _order_claims() -> list[Claim]:
+def _comparison_claims() -> list[Claim]:
     claims = [
         Claim(
-            f"table3.{group.lower()}.{better}_over_{worse}.{'bleu' if metric == 'dev_bleu' else 'ppl'}",
-            f"Table 3, {better} against {worse}", statement, "order", metric, (better, worse),
-            "BLEU" if metric == "dev_bleu" else "perplexity", "5.4" if "abel smoothing" in statement else "6.2",
-        )  # fmt: skip
-        for better, worse, metric, group, statement in ORDERS
+            id=f"table3.{group.lower()}.{better}_over_{worse}.{METRICS[metric].label}",
+            cell=f"Table 3, {better} against {worse}",
+            statement=statement,
+            kind="order",
+            metric=metric,
+            trials=(better, worse),
+            source=f"section {section}",
+        )
+        for better, worse, metric, group, section, statement in ORDERS
     ]
     claims.append(
         Claim(
-            "table3.a.one_head_gap", "Table 3, row (A), h = 1 against the best setting",
-            "A single head is 0.9 BLEU below the best setting.", "difference", "dev_bleu", ("base", "h1"), "BLEU", "6.2",
-            0.9, BLEU_MARGIN,
-        )  # fmt: skip
+            id="table3.a.one_head_gap",
+            cell="Table 3, row (A), h = 1 against the best setting",
+            statement="A single head is 0.9 BLEU below the best setting.",
+            kind="difference",
+            metric="dev_bleu",
+            trials=("base", "h1"),
+            source="section 6.2",
+            expected=0.9,
+            tolerance=BLEU_MARGIN,
+        )
     )
     claims.append(
         Claim(
-            "table3.e.learned_nearly_identical", "Table 3, row (E) against base",
-            "Learned positions give nearly the same BLEU as sinusoids.", "difference", "dev_bleu", ("learned", "base"), "BLEU",
-            "6.2", 0.0, BLEU_MARGIN,
-        )  # fmt: skip
+            id="table3.e.learned_nearly_identical",
+            cell="Table 3, row (E) against base",
+            statement="Learned positions give nearly the same BLEU as sinusoids.",
+            kind="difference",
+            metric="dev_bleu",
+            trials=("learned", "base"),
+            source="section 6.2",
+            expected=0.0,
+            tolerance=BLEU_MARGIN,
+        )
     )
     return claims
 
@@ -218,7 +258,7 @@ def _build() -> Study:
         title="Variations on the Transformer architecture",
         cells="Table 3; sections 5.4 and 6.2",
         trials=tuple(trials.values()),
-        claims=(*_value_claims(), *parameter_claims, *_order_claims()),
+        claims=(*_value_claims(), *parameter_claims, *_comparison_claims()),
         computed=computed,
     )
 

@@ -46,7 +46,8 @@ def find_run(workspace: Workspace, name: str) -> RunFolder:
     if not found:
         raise ValueError(f"no finished run {name!r}; give a run's id or STUDY/TRIAL; what is there: aiayn status --all")
     if len(found) > 1:
-        raise ValueError(f"{name!r} begins {len(found)} runs: {', '.join(folder.path.name for folder in found[:5])}; give more of the id")
+        some = ", ".join(folder.path.name for folder in found[:5])
+        raise ValueError(f"{name!r} begins {len(found)} runs: {some}; give more of the id")
     return found[0]
 
 

@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
@@ -50,7 +49,7 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
         pass  # the later attempt tells how the run ended
     except DivergedError as error:
         attempt.fail(str(error), status="diverged")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this run's reason and must not stop the others
         attempt.log_file.write_text(traceback.format_exc(), encoding="utf-8")
         attempt.fail(f"{type(error).__name__}: {error}")
     finally:
@@ -167,7 +166,9 @@ def _score_split(
             details={"nll": evaluation.nll, "pieces": evaluation.num_pieces},
         ),
         *(
-            Score(f"{name}_{score.name}", score.value, score.signature, dataset, score.num_items, score.details | decoding)
+            Score(
+                f"{name}_{score.name}", score.value, score.signature, dataset, score.num_items, score.details | decoding
+            )
             for score in text_scores
         ),
     ]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from studies.claim import LOWER_IS_BETTER, Claim
+from studies.claim import METRICS, Claim
 from studies.scales import Scale
 
 CONFIDENCE = 0.95
@@ -50,7 +50,11 @@ class _Estimate:
 
 
 def decide(
-    claim: Claim, scale: Scale, measured: Mapping[str, Measurements], computed: float | None = None, blocked: str | None = None
+    claim: Claim,
+    scale: Scale,
+    measured: Mapping[str, Measurements],
+    computed: float | None = None,
+    blocked: str | None = None,
 ) -> Verdict:
     """The verdict on one claim at one scale.
 
@@ -76,7 +80,12 @@ def decide(
         reason = f"the paper's {claim.expected:g} is on another data set and size than scale {scale.name}"
         return _with(estimate, "not comparable", reason, claim)
     if failed:
-        return _with(estimate, "undecided", f"{len(failed)} seed(s) failed ({_seed_list(failed)}), so the rest is a selection", claim)
+        return _with(
+            estimate,
+            "undecided",
+            f"{len(failed)} seed(s) failed ({_seed_list(failed)}), so the rest is a selection",
+            claim,
+        )
     if claim.kind == "order":
         return _decide_order(claim, scale, estimate)
     return _decide_equivalence(claim, scale, estimate)
@@ -114,7 +123,7 @@ def _estimate(values: Sequence[float], prior_spread: float) -> _Estimate:
 
 
 def _decide_order(claim: Claim, scale: Scale, estimate: _Estimate) -> Verdict:
-    sign = -1.0 if LOWER_IS_BETTER[claim.metric] else 1.0
+    sign = -1.0 if METRICS[claim.metric].lower_is_better else 1.0
     low, high = sorted((sign * estimate.low, sign * estimate.high))
     first, second = claim.trials
     difference = f"{first} minus {second}: {estimate.mean:+.2f} {claim.unit}"
@@ -135,7 +144,9 @@ def _decide_equivalence(claim: Claim, scale: Scale, estimate: _Estimate) -> Verd
         return _with(estimate, _word(False, scale), _basis(statement, estimate, scale), claim)
     # The interval has to shrink until it lies on one side of the nearer edge of the margin.
     gap = min(abs(estimate.mean - lower), abs(estimate.mean - upper))
-    return _with(estimate, "undecided", f"{_basis(statement, estimate, scale)}; {_seeds_needed(estimate.spread, gap)}", claim)
+    return _with(
+        estimate, "undecided", f"{_basis(statement, estimate, scale)}; {_seeds_needed(estimate.spread, gap)}", claim
+    )
 
 
 def _word(holds: bool, scale: Scale) -> str:
@@ -146,7 +157,8 @@ def _word(holds: bool, scale: Scale) -> str:
 
 def _basis(statement: str, estimate: _Estimate, scale: Scale) -> str:
     if estimate.num_seeds == 1:
-        return f"{statement}, 1 seed, judged by the spread between seeds known before ({estimate.spread:.2g}; {scale.spread_source})"
+        prior = f"judged by the spread between seeds known before ({estimate.spread:.2g}; {scale.spread_source})"
+        return f"{statement}, 1 seed, {prior}"
     return f"{statement}, {estimate.num_seeds} seeds, spread {estimate.spread:.2g}"
 
 

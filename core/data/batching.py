@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ Lengths = NDArray[np.integer]
 """(sentences,) tokens of each."""
 Indices = NDArray[np.int64]
 """Sentences of one batch, by their place in the split."""
-T = TypeVar("T")
 
 # Room left for padding in a micro-batch when an update is divided into shares.
 _PADDING_ALLOWANCE = 0.1
@@ -176,28 +175,6 @@ def evaluation_batches(split: ParallelSplit, max_batch_tokens: int) -> list[Indi
     total = max(int(split.src_lengths.sum()), int(split.tgt_lengths.sum()))
     shares = _cut_evenly(order, split.src_lengths, math.ceil(total / max_batch_tokens / (1 - _PADDING_ALLOWANCE)))
     return [batch for share in shares for batch in _fit(share, split.src_lengths, split.tgt_lengths, max_batch_tokens)]
-
-
-def decoding_batches(src_lengths: Lengths, batch_sentences: int) -> list[Indices]:
-    """Batches of `batch_sentences` sentences of like source length, longest first; every sentence once."""
-    order = np.argsort(-np.asarray(src_lengths), kind="stable")
-    return [order[start : start + batch_sentences] for start in range(0, len(order), batch_sentences)]
-
-
-def in_original_order(batches: Sequence[Indices], outputs: Iterable[Sequence[T]]) -> list[T]:
-    """One output per sentence, back in the split's order (pitfall A9).
-
-    Args:
-        batches: what was decoded.
-        outputs: for each batch, one output per sentence.
-
-    Raises:
-        ValueError: a batch has another number of outputs than sentences.
-    """
-    placed = {}
-    for batch, batch_outputs in zip(batches, outputs, strict=True):
-        placed.update(zip(batch.tolist(), batch_outputs, strict=True))
-    return [placed[index] for index in range(len(placed))]
 
 
 def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, rng: np.random.Generator) -> Indices:

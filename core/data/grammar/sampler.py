@@ -251,7 +251,7 @@ class Sampler:
         return phrase
 
     def _common_phrase(self, kinds: str, owners: Sequence[Referent], definite: bool) -> NounPhrase:
-        referent = Referent(self._fresh(choices.nouns(kinds)), plural=self._chance(0.12 if kinds == "e" else 0.3))
+        referent = Referent(self._fresh(choices.nouns(kinds)), plural=self._chance(0.1 if kinds == "e" else 0.18))
         return NounPhrase(referent, self._determiner(referent, owners, definite), self._modifiers(referent.noun))
 
     def _fresh(self, table: choices.Table[Noun]) -> Noun:
@@ -277,7 +277,7 @@ class Sampler:
 
     def _modifiers(self, noun: Noun) -> tuple[Adjective, ...]:
         """None, one, or two adjectives, the first of which precedes its noun in French too."""
-        if not self._chance(0.22) or not choices.adjectives(noun):
+        if not self._chance(0.2) or not choices.adjectives(noun):
             return ()
         before, after = choices.adjectives(noun, "before"), choices.adjectives(noun, "after")
         if before and after and self._chance(0.12):

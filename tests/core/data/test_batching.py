@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 
 import numpy as np
@@ -11,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config import DataConfig, TrainConfig
-from core.data import batching
-from core.data.batching import UpdateStream, collate, decoding_batches, epoch_batches, evaluation_batches
+from core.data.batching import UpdateStream, collate, epoch_batches, evaluation_batches
 from core.data.prepare import prepare
 from core.data.split import ParallelSplit, Sentences
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -216,33 +216,15 @@ def test_evaluation_batches_cover_a_split_once_and_keep_their_room(pairs, room):
         assert padded <= room or len(batch) == 1
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=200), st.integers(1, 64))
-def test_decoded_sentences_return_in_their_own_order(src_lengths, batch_sentences):
-    batches = decoding_batches(src_lengths, batch_sentences)
-    assert all(len(batch) <= batch_sentences for batch in batches)
-    longest = [max(src_lengths[index] for index in batch) for batch in batches]
-    assert longest == sorted(longest, reverse=True)
-    outputs = [[f"translation of {index}" for index in batch] for batch in batches]
-    assert batching.in_original_order(batches, outputs) == [f"translation of {i}" for i in range(len(src_lengths))]
-
-
-def test_missing_translations_are_refused():
-    batches = [np.array([2, 0]), np.array([1])]
-    with pytest.raises(ValueError, match="zip"):
-        batching.in_original_order(batches, [["c", "a"]])
-    with pytest.raises(ValueError, match="zip"):
-        batching.in_original_order(batches, [["c", "a"], []])
-
-
 @pytest.mark.parametrize("tgt", ["de", "fr"])
-@pytest.mark.parametrize(("budget", "room"), [(2_000, 2_048), (4_096, 4_096), (25_000, 4_096)])
+@pytest.mark.parametrize(("budget", "room"), [(400, 1_024), (2_000, 2_048), (4_096, 4_096), (25_000, 4_096)])
 def test_the_grammar_pads_less_than_a_tenth(shared_cache, tgt, budget, room):
     split = prepare(DataConfig("grammar", "en", tgt, 1_000, "dev", "test"), shared_cache).split("train")
     _require_little_padding(split, budget, room)
 
 
 @pytest.mark.parametrize("tgt", ["de", "fr"])
-@pytest.mark.parametrize(("budget", "room"), [(4_096, 4_096), (25_000, 4_096), (25_000, 16_384)])
+@pytest.mark.parametrize(("budget", "room"), [(2_000, 1_100), (4_096, 4_096), (25_000, 4_096), (25_000, 16_384)])
 def test_multi30k_pads_less_than_a_tenth(local_multi30k, shared_cache, tgt, budget, room):
     data = DataConfig("multi30k", "en", tgt, 8_000, "val", "test_2016_flickr")
     _require_little_padding(prepare(data, shared_cache).split("train"), budget, room)
@@ -254,4 +236,6 @@ def _require_little_padding(split, budget, room):
         updates = epoch_batches(src, tgt, budget, budget, room, seed=1, epoch=epoch)
         assert padding(updates, src, tgt) < 0.10
         fullest = max(tokens_of(updates, lengths).mean() for lengths in (src, tgt))
-        assert 0.9 * budget < fullest <= budget
+        # An epoch is a whole number of updates, so a small set fills each by less than its budget.
+        worth = max(lengths.sum() for lengths in (src, tgt)) / budget
+        assert fullest == pytest.approx(budget * worth / math.ceil(worth))

@@ -9,6 +9,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 
 def scaled_dot_product_attention(
@@ -81,6 +82,7 @@ class _Attention(torch.autograd.Function):
         return torch.bmm(weights, value).unflatten(0, batch)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         query, key, value, weights = ctx.saved_tensors
         grad_output = grad_output.flatten(0, 1)

@@ -37,11 +37,14 @@ class Checkpoint:
 def write_atomically(path: Path, payload: Mapping[str, Any]) -> None:
     """torch.save to a temporary name, flushed to disk, then renamed: a reader sees all of it or nothing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
-        torch.save(dict(payload), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            torch.save(dict(payload), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:

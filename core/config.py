@@ -156,6 +156,12 @@ class RunConfig:
             f"model.vocab_size={self.model.vocab_size} and data.vocab_size={self.data.vocab_size} differ; "
             "they are one vocabulary",
         )
+        longest = self.data.max_train_pieces + self.decode.max_extra_pieces
+        _require(
+            self.model.positions == "sinusoid" or self.model.max_learned_positions >= longest,
+            f"max_learned_positions={self.model.max_learned_positions} must be at least {longest}, "
+            "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dictionaries, ready for JSON; `from_dict` is the inverse."""

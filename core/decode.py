@@ -13,7 +13,7 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from core.transformer import Transformer
+from core.transformer import DecoderState, Transformer
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def source_batch(sources: Sequence[Sequence[int]], device: torch.device) -> Tens
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID).to(device)
 
 
-def _next_log_probs(model: Transformer, pieces: Tensor, state) -> Tensor:
+def _next_log_probs(model: Transformer, pieces: Tensor, state: DecoderState) -> Tensor:
     """(B, k) newest pieces -> (B, k, V) log-probabilities of the next, padding and begin symbol ruled out."""
     log_probs = torch.log_softmax(model.step(pieces, state).float(), dim=-1)
     log_probs[..., [PAD_ID, BOS_ID]] = -torch.inf

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return smoothed, nll
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad_smoothed: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         grad_hidden, grad_weight = (None if grad is None else grad * grad_smoothed for grad in ctx.saved_tensors)
         return grad_hidden, grad_weight, None, None

@@ -13,7 +13,7 @@ from studies.registry import STUDIES
 from studies.runs import Workspace, code_version, missing_corpus
 from studies.scales import PAPER, SCALES
 from studies.study import Study
-from studies.verdict import FULL_SCALE, Measurements, decide
+from studies.verdict import Measurements, decide
 
 
 def sync_registry(store: Store) -> None:
@@ -83,9 +83,6 @@ def write_verdicts(store: Store) -> None:
         for scale in SCALES:
             blocked = next(filter(None, (missing_corpus(trial.config(scale)) for trial in study.trials)), None)
             for claim in study.claims:
-                # An exact claim is about the paper's own sizes, so it stands at that scale and is counted once.
-                if claim.kind == "exact" and scale.name != FULL_SCALE:
-                    continue
                 computed = study.computed[claim.id]() if claim.kind == "exact" else None
                 by_trial = measurements.get((study.name, scale.name, claim.metric), {})
                 verdict = decide(claim, scale, by_trial, computed, blocked)

@@ -333,10 +333,10 @@ def test_initial_statistics(tiny_config: ModelConfig):
         assert weight.mean().item() == pytest.approx(0.0, abs=3e-3)
         assert weight.std().item() == pytest.approx(1 / 8, rel=0.02)
     assert model.embedding(torch.arange(4_000)[None]).var().item() == pytest.approx(1.0, rel=0.05)
-    # Glorot-uniform: within sqrt(6 / (fan in + fan out)), variance 2 / (fan in + fan out).
+    # Uniform within 1 / sqrt(inputs), so of variance 1 / (3 * inputs).
     inner = model.encoder_layers[0].feed_forward.inner
-    assert inner.weight.abs().max().item() == pytest.approx(math.sqrt(6 / (64 + 256)), rel=1e-2)
-    assert inner.weight.var().item() == pytest.approx(2 / (64 + 256), rel=0.05)
+    assert inner.weight.abs().max().item() == pytest.approx(1 / math.sqrt(64), rel=1e-2)
+    assert inner.weight.var().item() == pytest.approx(1 / (3 * 64), rel=0.05)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any(), name

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -29,7 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Corpora: source, licence, size, checksum, state.", rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Corpora: source, licence, size, checksum, state.\n\n\b\nExample:\n  aiayn data list", rich_markup_mode=None
+)
 app.add_typer(data_app, name="data")
 
 
@@ -156,9 +159,9 @@ def plan(
     ]
     _print_rows(("study", "trial", "seed", "run", "status", "steps", "params", "flops"), rows, as_json)
     if not as_json:
-        todo = [row for row in rows if row[4] != "done"]
+        todo = [row for row in rows if row[4] not in ("done", "blocked")]
         print(
-            f"\n{len(rows)} runs, {len(rows) - len(todo)} done and skipped; to run: {len(todo)} with "
+            f"\n{len(rows)} runs, {sum(row[4] == 'done' for row in rows)} done and skipped; to run: {len(todo)} with "
             f"{sum(row[5] for row in todo):,} steps and {sum(row[7] for row in todo):.2e} FLOPs"
         )
         for reason in sorted({run.status.reason for run in planned if run.status.status == "blocked"}):
@@ -303,7 +306,10 @@ def claims(
 @app.command()
 def query(
     sql: Annotated[str | None, typer.Argument(help="One SELECT; a single dash reads it from standard input.")] = None,
-    format_: Annotated[Format, typer.Option("--format", help="Form of the answer.")] = Format.table,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", help="Form of the answer; by default what the file's name says, or table."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Build the database anew from the run folders first.")
@@ -327,6 +333,8 @@ def query(
         if not rebuild:
             raise ValueError('no SQL was given; for example: aiayn query "SELECT * FROM table3"')
         return
+    suffix = output.suffix.removeprefix(".") if output is not None else ""
+    format_ = format_ or (Format(suffix) if suffix in list(Format) else Format.table)
     write(ask(store, sys.stdin.read() if sql == "-" else sql), format_.value, output)
 
 
@@ -426,6 +434,8 @@ def data_check(
 
     folder = Workspace(home).data
     for name in names or [c.name for c in CORPORA.values() if c.state(folder) != "not fetched"]:
+        if get(name).state(folder) == "not fetched":
+            raise ValueError(f"corpus {name} is not here; get it with: aiayn data fetch {name}")
         get(name).verify(folder)
         languages = ", ".join(get(name).languages)
         print(f"{name}: {sum(get(name).splits.values()):,} lines in each of {languages}, all as expected")
@@ -451,14 +461,20 @@ def translate(
 
     from studies.trained import find_run, load_run, read_lines, translate_lines
 
+    if output is not None and not output.parent.is_dir():
+        raise ValueError(f"cannot write {output}: there is no folder {output.parent}; choose another file with -o")
+
     trained = load_run(find_run(Workspace(home), run))
     lines = read_lines(file)
     decode = replace(trained.config.decode, beam_size=beam) if beam else trained.config.decode
     text = "".join(f"{line}\n" for line in translate_lines(trained, lines, decode, _counter("sentences", len(lines))))
     if output is None:
         sys.stdout.write(text)
-    else:
+        return
+    try:
         output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot write {output} ({error.strerror}); choose another file with -o") from error
 
 
 @app.command()
@@ -480,7 +496,10 @@ def _store(home: Path, rebuild: bool = False):
     """The workspace's database, brought up to date with its run folders and with verdicts on them."""
     from studies.scorecard import open_store
 
-    store, problems = open_store(Workspace(home), rebuild)
+    workspace = Workspace(home)
+    if not workspace.home.is_dir():
+        raise ValueError(f"no workspace at {workspace.home}; start one with aiayn run, or name another with --home")
+    store, problems = open_store(workspace, rebuild)
     for problem in problems:
         _say(f"not read: {problem}")
     return store
@@ -541,27 +560,31 @@ def main() -> None:
         os.environ["AIAYN_DATA"] = str(Path(os.environ["AIAYN_DATA"]).absolute())
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()  # now, while a closed pipe can still be handled
     except typer.Exit as error:
         code = error.exit_code
     except TyperException as error:
         context = getattr(error, "ctx", None)
-        _say(f"{error}; see: {context.command_path if context else 'aiayn'} --help")
+        _say(f"{error.format_message().rstrip('.')}; see: {context.command_path if context else 'aiayn'} --help")
         code = 2
     except (typer.Abort, KeyboardInterrupt):
         _say("stopped; the same command goes on from the last checkpoints")
         code = 130
+    except SystemExit as end:
+        # So typer and rich end where the reader of a pipe had enough; that is no error of ours.
+        code = 0 if isinstance(end.__context__, OSError) else end.code
     except BrokenPipeError:
-        # The reader of a pipe had enough; that is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - what is no person's mistake is told too, by its kind
         code = _exit_code(error)
+        message = " ".join(str(error).split())
         if _Debug.wanted:
-            raise
-        if code == 2:
-            _say(f"{error}")
+            traceback.print_exc()
+        elif code == 2:
+            _say(message)
         else:
-            _say(f"{type(error).__name__}: {error} (--debug shows where)")
+            _say(f"{type(error).__name__}: {message} (--debug shows where)")
     sys.exit(code)
 
 
@@ -571,7 +594,9 @@ def _exit_code(error: Exception) -> int:
     from results.errors import ResultsError
     from studies.schedule import ScheduleError
 
-    return 2 if isinstance(error, (ValueError, DataError, ResultsError, ScheduleError)) else 1
+    # By name, because the class lives beside torch, which most commands never load.
+    damaged = type(error).__name__ == "CheckpointError"
+    return 2 if damaged or isinstance(error, (ValueError, DataError, ResultsError, ScheduleError)) else 1
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Positions = Literal["sinusoid", "learned"]
-Averaging = Literal["none", "last"]
 
 
 def _require(condition: bool, message: str) -> None:

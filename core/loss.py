@@ -55,8 +55,9 @@ def projected_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, lab
     return LossSums(*_ProjectedCrossEntropy.apply(hidden, weight, targets, label_smoothing))
 
 
-# Numbers in one slice of logits: 4 MiB of float32.
-_SLICE_NUMBERS = 2**20
+# Numbers in one slice of logits. On a CPU 4 MiB of float32, which a cache holds; elsewhere as much as memory allows
+# without notice, since each slice reads and writes the whole gradient of the vocabulary matrix.
+_SLICE_NUMBERS_CPU, _SLICE_NUMBERS_ELSEWHERE = 2**20, 2**28
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -67,7 +68,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         nll = smoothed.clone()
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
         grad_weight = torch.zeros_like(weight) if needs_weight else None
-        rows = max(1, _SLICE_NUMBERS // weight.size(0))
+        numbers = _SLICE_NUMBERS_CPU if hidden.device.type == "cpu" else _SLICE_NUMBERS_ELSEWHERE
+        rows = max(1, numbers // weight.size(0))
         for start in range(0, hidden.size(0), rows):
             part = slice(start, start + rows)
             sums, log_probs = _sums_and_log_probs(hidden[part] @ weight.t(), targets[part], label_smoothing)

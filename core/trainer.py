@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import torch
+from torch import Tensor
 
 from core.checkpoint import Checkpoint, CheckpointError
 from core.config import RunConfig
 from core.data.batching import Batch, UpdateStream, collate, evaluation_batches
-from core.data.prepare import ParallelSplit
+from core.data.split import ParallelSplit
 from core.data.vocabulary import PAD_ID
 from core.loss import LossSums, projected_cross_entropy
 from core.schedule import learning_rate
@@ -69,10 +70,13 @@ def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int) ->
 
 @dataclass
 class Window:
-    """Sums since the last line of the log; part of a checkpoint, so that the next line does not depend on a restart."""
+    """Sums since the last line of the log; part of a checkpoint, so that the next line does not depend on a restart.
 
-    loss: float = 0.0
-    nll: float = 0.0
+    `loss` and `nll` are float64 scalars on the device, or floats.
+    """
+
+    loss: Tensor | float = 0.0
+    nll: Tensor | float = 0.0
     source_pieces: int = 0
     target_pieces: int = 0
     updates: int = 0
@@ -117,15 +121,17 @@ class Trainer:
         Each micro-batch's summed loss is divided by the target pieces of the whole update, so that the gradient is the
         one of a single large batch, however it was cut.
         """
-        micro_batches = [collate(self.train_split, indices, self.device) for indices in self.stream.next_update()]
-        num_pieces = sum(int((batch.tgt_out != PAD_ID).sum()) for batch in micro_batches)
+        micro_batches = self.stream.next_update()
+        split = self.train_split
+        num_pieces = sum(int(split.tgt_lengths[indices].sum()) for indices in micro_batches)
         self.optimizer.zero_grad(set_to_none=True)
-        for batch in micro_batches:
-            sums = batch_loss(self.model, batch, self.config.optim.label_smoothing)
+        for indices in micro_batches:
+            sums = batch_loss(self.model, collate(split, indices, self.device), self.config.optim.label_smoothing)
             (sums.smoothed / num_pieces).backward()
-            self._window.loss += sums.smoothed.item()
-            self._window.nll += sums.nll.item()
-            self._window.source_pieces += int((batch.src != PAD_ID).sum())
+            # Sums stay on the device: reading them here would make it wait after every micro-batch.
+            self._window.loss = self._window.loss + sums.smoothed.detach().double()
+            self._window.nll = self._window.nll + sums.nll.double()
+            self._window.source_pieces += int(split.src_lengths[indices].sum())
         self._window.target_pieces += num_pieces
         self._window.updates += 1
         self.step += 1
@@ -157,8 +163,8 @@ class Trainer:
         window, self._window = self._window, Window()
         self.seconds += window.seconds
         values = {
-            "loss": window.loss / window.target_pieces,
-            "nll": window.nll / window.target_pieces,
+            "loss": float(window.loss) / window.target_pieces,
+            "nll": float(window.nll) / window.target_pieces,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "source_tokens_per_update": window.source_pieces / window.updates,
             "target_tokens_per_update": window.target_pieces / window.updates,
@@ -176,6 +182,7 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """The trainer's whole state, between two updates. Its tensors are the live ones: write it before the next."""
+        window = asdict(self._window) | {"loss": float(self._window.loss), "nll": float(self._window.nll)}
         random = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self.device)
@@ -185,7 +192,7 @@ class Trainer:
             config=self.config.to_dict(),
             model=self.model.state_dict(),
             optimizer=self.optimizer.state_dict(),
-            progress={"seconds": self.seconds, "data": self.stream.state(), "window": asdict(self._window)},
+            progress={"seconds": self.seconds, "data": self.stream.state(), "window": window},
             random=random,
         )
 

@@ -57,8 +57,8 @@ CREATE TABLE problems (run VARCHAR, file VARCHAR, problem VARCHAR);
 
 CREATE VIEW internal.scales AS SELECT * FROM (VALUES ('smoke', 1), ('small', 2), ('paper', 3)) AS s (scale, size);
 
--- The run that speaks for a study, trial, scale and seed: a finished one before others, then one of the
--- present code, then the newest. `other_code` marks a run that other code made.
+-- The run that speaks for a study, trial, scale and seed: one of the present code that has ended, well or badly, before
+-- one that other code finished, before all others; of equals the newest. `other_code` marks a run that other code made.
 CREATE VIEW latest_runs AS
 WITH present AS (SELECT max(value) AS code FROM internal.meta WHERE key = 'code_version')
 SELECT runs.*, coalesce(runs.code_version <> present.code, false) AS other_code
@@ -66,6 +66,7 @@ FROM runs CROSS JOIN present
 QUALIFY row_number() OVER (
     PARTITION BY runs.study, runs.trial, runs.scale, runs.seed
     ORDER BY
+        coalesce(runs.code_version = present.code, false) AND runs.status IN ('done', 'failed', 'diverged') DESC,
         runs.status = 'done' DESC,
         coalesce(runs.code_version = present.code, false) DESC,
         runs.started DESC NULLS LAST,
@@ -131,13 +132,15 @@ LEFT JOIN unfit AS u ON u.trial = p.trial AND u.scale = s.scale
 LEFT JOIN measured_base AS b ON b.scale = s.scale
 ORDER BY s.size, p.position;
 
--- How the claims of each study stand at each scale; one without a verdict was not run.
+-- How the claims of each study stand at each scale; one without a verdict was not run. Exact claims are about the
+-- paper's own sizes, so they stand at that scale alone.
 CREATE VIEW scorecard AS
 WITH stated AS (
     SELECT study, s.scale, s.size, c.claim, coalesce(v.verdict, 'not run') AS verdict
     FROM studies CROSS JOIN internal.scales AS s
     LEFT JOIN claims AS c USING (study)
     LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
+    WHERE c.kind IS DISTINCT FROM 'exact' OR s.scale = 'paper'
 )
 SELECT
     study, scale, count(claim) AS claims,

@@ -131,8 +131,11 @@ class Store:
                 connection.execute("DELETE FROM verdicts WHERE claim NOT IN (SELECT claim FROM claims)")
                 _set_meta(connection, "registry", state)
 
-    def write_verdicts(self, rows: Sequence[VerdictRow]) -> None:
+    def write_verdicts(self, rows: Sequence[VerdictRow], basis: str = "") -> None:
         """Put these in place of all verdicts on the same studies at the same scales.
+
+        `basis` stands for all that they were decided from; `verdicts_basis` gives it back, to tell whether they are
+        still true.
 
         Raises:
             ValueError: two verdicts on one claim and scale, or a claim that the registry does not have.
@@ -151,6 +154,12 @@ class Store:
             )
             values = [(*astuple(row)[:-1], parse_time(row.decided)) for row in rows]
             insert(connection, "verdicts", _columns(VerdictRow), values)
+            _set_meta(connection, "verdicts_basis", basis)
+
+    def verdicts_basis(self) -> str:
+        """What `write_verdicts` was last told; empty before."""
+        rows = self.fetch("SELECT value FROM internal.meta WHERE key = 'verdicts_basis'").to_pylist()
+        return rows[0]["value"] if rows else ""
 
     def set_code_version(self, code_version: str) -> None:
         """Say which code is the present one; runs made by other code are marked by the views."""

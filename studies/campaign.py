@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,7 +71,7 @@ def carry_out(
         raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
     _require_writable(workspace.home)
     planned = _let_orphans_end(planned)
-    elsewhere = [run for run in planned if run.status.status == "running"]
+    elsewhere = {run.record.run for run in planned if run.status.status == "running"}
     wanted = ("done", "queued", "failed", "diverged") if rerun else ("queued", "failed")
     to_run = [run for run in planned if run.status.status in wanted]
     skipped = 0 if rerun else sum(run.status.status == "done" for run in planned)
@@ -95,7 +95,7 @@ def carry_out(
                 progress.stop()
     store.ingest()
     write_verdicts(store)
-    return _outcome(planned, skipped, len(elsewhere))
+    return _outcome(planned, skipped, elsewhere)
 
 
 # A killed command's workers live on for a few seconds, after a killed node for a dozen.
@@ -113,9 +113,12 @@ def _let_orphans_end(planned: Sequence[PlannedRun]) -> list[PlannedRun]:
     return list(planned)
 
 
-def _outcome(planned: Sequence[PlannedRun], skipped: int, elsewhere: int) -> Outcome:
+def _outcome(planned: Sequence[PlannedRun], skipped: int, elsewhere: Collection[str]) -> Outcome:
+    """How the runs stand now; those named in `elsewhere` were another command's at the start."""
     states = [read_state(run) for run in planned]
     bad = [state for state in states if state.status in ("failed", "diverged")]
+    open_runs = [state for state in states if state.status in ("queued", "running")]
+    theirs = sum(state.status == "running" and state.run.record.run in elsewhere for state in open_runs)
     return Outcome(
         total=len(planned),
         skipped=skipped,
@@ -124,8 +127,8 @@ def _outcome(planned: Sequence[PlannedRun], skipped: int, elsewhere: int) -> Out
             f"{state.run.record.study}/{state.name} ({state.run.record.run}) {state.status}: {state.reason}"
             for state in bad
         ),
-        unfinished=sum(state.status in ("queued", "running") for state in states) - elsewhere,
-        elsewhere=elsewhere,
+        unfinished=len(open_runs) - theirs,
+        elsewhere=theirs,
     )
 
 

@@ -70,6 +70,8 @@ def last_metrics(attempt: Attempt) -> dict[str, float]:
             row = json.loads(line)
         except ValueError:  # the first line may be cut by the seek, the last is being written
             continue
+        if not isinstance(row, dict) or not {"step", "split", "name", "value"} <= row.keys():
+            continue  # not ours; the ingest names it
         found.setdefault("step", row["step"])
         if row["split"] == "train" and row["name"] in ("loss", "tokens_per_second"):
             found.setdefault(row["name"], row["value"])

@@ -26,6 +26,10 @@ _ENVIRONMENT = {
 }
 
 
+# The path of a socket may have about 100 characters, and the system's temporary folder is sometimes a long one.
+_SHORT_FOLDER = "/tmp"
+
+
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Start a local Ray, or connect to the cluster at `address`; leave it, and its temporary files, as they were."""
@@ -41,7 +45,7 @@ def ray_session(address: str | None) -> Iterator[None]:
             ray.shutdown()
         return
     # Loopback sockets live below this folder, and their paths must stay short.
-    folder = tempfile.mkdtemp(prefix="aiayn-")
+    folder = tempfile.mkdtemp(prefix="aiayn-", dir=_SHORT_FOLDER if os.access(_SHORT_FOLDER, os.W_OK) else None)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
     try:
         yield

@@ -68,6 +68,12 @@ def code_version() -> str:
 
 
 @cache
+def judging_version() -> str:
+    """Hash of all source that decides a verdict from a run's numbers, and of what makes the numbers."""
+    return provenance.code_version([_ROOT / "core", _ROOT / "studies"])
+
+
+@cache
 def _provenance() -> dict:
     return provenance.collect()
 

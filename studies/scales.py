@@ -13,13 +13,23 @@ from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunC
 
 
 @dataclass(frozen=True)
+class SeedSpread:
+    """How much a metric differs between seeds: the standard deviation, the number of seeds that it was measured with
+    (None for a published figure, taken as known), and where it comes from.
+    """
+
+    sd: float
+    num_seeds: int | None
+    source: str
+
+
+@dataclass(frozen=True)
 class Scale:
     """Attributes:
     base: the configuration of Table 3's base row at this scale.
     cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
     gpus_per_trial: GPUs of one trial.
-    seed_spread: standard deviation of a metric between seeds, known beforehand; it is what a single seed is judged by.
-    spread_source: where the spread comes from.
+    seed_spread: by metric, what was known beforehand; it is what a single seed is judged by, where it is known.
     """
 
     name: str
@@ -27,8 +37,7 @@ class Scale:
     base: RunConfig
     cpus_per_trial: int
     gpus_per_trial: int
-    seed_spread: Mapping[str, float]
-    spread_source: str
+    seed_spread: Mapping[str, SeedSpread]
 
 
 SMOKE = Scale(
@@ -61,8 +70,10 @@ SMOKE = Scale(
     ),
     cpus_per_trial=1,
     gpus_per_trial=0,
-    seed_spread={"dev_bleu": 2.4, "dev_ppl": 0.1},
-    spread_source="base at this scale, seeds 1 to 4",
+    seed_spread={
+        "dev_bleu": SeedSpread(2.4, 4, "base at this scale, seeds 1 to 4"),
+        "dev_ppl": SeedSpread(0.1, 4, "base at this scale, seeds 1 to 4"),
+    },
 )
 
 SMALL = Scale(
@@ -96,8 +107,7 @@ SMALL = Scale(
     ),
     cpus_per_trial=1,
     gpus_per_trial=0,
-    seed_spread={"dev_bleu": 0.5, "dev_ppl": 0.1},
-    spread_source="assumed: not measured yet at this scale",
+    seed_spread={},
 )
 
 PAPER = Scale(
@@ -111,8 +121,7 @@ PAPER = Scale(
     ),
     cpus_per_trial=1,
     gpus_per_trial=8,
-    seed_spread={"dev_bleu": 0.3, "dev_ppl": 0.05},
-    spread_source="BLEU: spread between seeds of MLPerf's Transformer, about 0.3 (mlcommons/training issue 130)",
+    seed_spread={"dev_bleu": SeedSpread(0.3, None, "about 0.3 in MLPerf's Transformer, mlcommons/training issue 130")},
 )
 
 SCALES: tuple[Scale, ...] = (SMOKE, SMALL, PAPER)

@@ -6,12 +6,14 @@ What is done, resumes or is skipped, the run folders decide; Tune decides where 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.complexity import training_flops
 from core.data.prepare import prepare
@@ -19,6 +21,9 @@ from results.records import RunRecord
 from studies.ray_session import ray_session
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
+
+if TYPE_CHECKING:
+    from ray import tune
 
 # A trial whose process dies is started again this often, from its checkpoint.
 MAX_RESTARTS = 2
@@ -130,7 +135,20 @@ def _fit(runs: Sequence[PlannedRun], workspace: Workspace, resources: Resources,
         ),
     )
     with _sigterm_as_interrupt():
-        tuner.fit()
+        results = tuner.fit()
+    _record_deaths(runs, [result for result in results if result.error is not None])
+    # The run folders hold all that counts.
+    shutil.rmtree(workspace.home / "ray" / name, ignore_errors=True)
+
+
+def _record_deaths(runs: Sequence[PlannedRun], failures: Sequence[tune.Result]) -> None:
+    """Write down why a run ended whose process did not live to do so itself."""
+    folders = {run.record.run: run.folder for run in runs}
+    for result in failures:
+        folder = folders[result.config["record"]["run"]]
+        if folder.path.exists() and folder.status().status in ("queued", "running") and folder.attempts():
+            reason = str(result.error).strip().splitlines()[-1:] or ["no reason was given"]
+            folder.attempts()[-1].fail(f"its process died {MAX_RESTARTS + 1} times, last: {reason[0]}")
 
 
 def _trial_name(trial) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from results.records import ClaimRow, PublishedTable3Row, StudyRow, VerdictRow
-from results.store import Store
+from results.store import SCHEMA_VERSION, Store
 from studies import table3
 from studies.claim import METRICS, Claim
 from studies.registry import STUDIES
-from studies.runs import Workspace, code_version, missing_corpus
+from studies.runs import Workspace, code_version, judging_version, missing_corpus
 from studies.scales import PAPER, SCALES
 from studies.study import Study
-from studies.verdict import Measurements, decide
+from studies.verdict import FULL_SCALE, Measurements, decide
 
 
 def sync_registry(store: Store) -> None:
@@ -77,17 +79,33 @@ def published_table3() -> list[PublishedTable3Row]:
 def write_verdicts(store: Store) -> None:
     """Decide every claim of every study at every scale from the runs in the store, and write the verdicts."""
     sync_registry(store)
+    basis = _basis(store)  # before the runs are read: of what changes meanwhile, the next look takes account
     measurements = _measurements(store)
     rows = []
     for study in STUDIES:
         for scale in SCALES:
             blocked = next(filter(None, (missing_corpus(trial.config(scale)) for trial in study.trials)), None)
             for claim in study.claims:
+                if claim.kind == "exact" and scale.name != FULL_SCALE:
+                    continue  # about the paper's own sizes, so it stands at that scale alone
                 computed = study.computed[claim.id]() if claim.kind == "exact" else None
                 by_trial = measurements.get((study.name, scale.name, claim.metric), {})
                 verdict = decide(claim, scale, by_trial, computed, blocked)
                 rows.append(VerdictRow(claim=claim.id, scale=scale.name, **asdict(verdict)))
-    store.write_verdicts(rows)
+    store.write_verdicts(rows, basis)
+
+
+def _basis(store: Store) -> str:
+    """What verdicts follow from: the source that states and judges claims, and which runs have ended and how."""
+    (row,) = store.fetch(
+        """
+        SELECT
+            (SELECT md5(string_agg(concat_ws(' ', run, status), ' ' ORDER BY run)) FROM runs) AS runs,
+            (SELECT md5(string_agg(concat_ws(' ', run, name, value, signature), ' ' ORDER BY run, name)) FROM scores)
+                AS scores
+        """
+    ).to_pylist()
+    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']}"
 
 
 def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tuple[str, ...]]:
@@ -102,7 +120,8 @@ def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tupl
     report = store.rebuild() if rebuild else store.refresh()
     if report is None:
         return store, ()
-    if report.read or report.removed or not store.fetch("SELECT 1 FROM verdicts LIMIT 1").num_rows:
+    # Not only if this call read something: a command that was killed has read runs and decided nothing.
+    if store.verdicts_basis() != _basis(store):
         write_verdicts(store)
     return store, report.problems
 
@@ -126,30 +145,39 @@ def claim_verdicts(store: Store, study: str | None, verdict: str | None, scale: 
 
 
 def _measurements(store: Store) -> Mapping[tuple[str, str, str], dict[str, Measurements]]:
-    """(study, scale, metric) -> trial -> values by seed and failed seeds, from the runs that speak for each seed."""
+    """(study, scale, metric) -> trial -> its measurements, from the runs that speak for each seed."""
     table = store.fetch(
         """
-        SELECT r.study, r.scale, r.trial, r.seed, r.status, s.name, s.value
+        SELECT r.study, r.scale, r.trial, r.seed, r.status, r.code_version, s.name, s.value,
+               concat_ws(' ', s.dataset, r.data_fingerprint, s.signature) AS protocol
         FROM latest_runs AS r LEFT JOIN scores AS s USING (run)
         WHERE r.status IN ('done', 'failed', 'diverged')
         """
     )
-    values: dict[tuple[str, str, str, str], dict[int, float]] = {}
-    failed: dict[tuple[str, str, str], set[int]] = {}
+    scored: dict[tuple[str, str, str, str], list[dict]] = defaultdict(list)
+    failed: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for row in table.to_pylist():
         if row["status"] != "done":
-            failed.setdefault((row["study"], row["scale"], row["trial"]), set()).add(row["seed"])
+            failed[row["study"], row["scale"], row["trial"]].add(row["seed"])
         elif row["value"] is not None:
-            values.setdefault((row["study"], row["scale"], row["name"], row["trial"]), {})[row["seed"]] = row["value"]
-    found: dict[tuple[str, str, str], dict[str, Measurements]] = {}
-    for study in STUDIES:
-        for scale in SCALES:
-            for metric in METRICS:
-                found[study.name, scale.name, metric] = {
-                    trial.name: Measurements(
-                        values.get((study.name, scale.name, metric, trial.name), {}),
-                        tuple(sorted(failed.get((study.name, scale.name, trial.name), ()))),
-                    )
-                    for trial in study.trials
-                }
-    return found
+            scored[row["study"], row["scale"], row["name"], row["trial"]].append(row)
+    return {
+        (study.name, scale.name, metric): {
+            trial.name: _trial_measurements(
+                scored[study.name, scale.name, metric, trial.name], failed[study.name, scale.name, trial.name]
+            )
+            for trial in study.trials
+        }
+        for study in STUDIES
+        for scale in SCALES
+        for metric in METRICS
+    }
+
+
+def _trial_measurements(rows: Sequence[Mapping[str, Any]], failed_seeds: Collection[int]) -> Measurements:
+    return Measurements(
+        values={row["seed"]: row["value"] for row in rows},
+        failed_seeds=tuple(sorted(failed_seeds)),
+        protocols=frozenset(row["protocol"] for row in rows),
+        code_versions=frozenset(row["code_version"] for row in rows),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,11 +38,14 @@ def find_run(workspace: Workspace, name: str) -> RunFolder:
     folders = [RunFolder(path) for path in sorted(workspace.runs.glob("[0-9a-f]*")) if (path / "result.json").exists()]
     study, slash, trial = name.partition("/")
     if slash:
-        records = [(folder, folder.record()) for folder in folders]
-        of_trial = [(folder, r) for folder, r in records if (r.study, r.trial) == (study, trial)]
+        of_trial = []
+        for folder in folders:
+            with suppress(ResultsError):  # a damaged run is told by `aiayn status`, and is no reason to refuse another
+                if (folder.record().study, folder.record().trial) == (study, trial):
+                    of_trial.append((folder.result().finished, folder))
         if not of_trial:
-            raise ValueError(f"no finished run of {name}; what is there: aiayn status")
-        return max(of_trial, key=lambda pair: pair[0].result().finished)[0]
+            raise ValueError(f"no finished run of {name}; what is there: aiayn status --all")
+        return max(of_trial, key=lambda pair: pair[0])[1]
     found = [folder for folder in folders if name and folder.path.name.startswith(name)]
     if not found:
         raise ValueError(f"no finished run {name!r}; give a run's id or STUDY/TRIAL; what is there: aiayn status --all")

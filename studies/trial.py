@@ -5,12 +5,14 @@ This file is part of a run's code version: a change here makes new runs.
 
 from __future__ import annotations
 
+import math
 import shutil
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -23,7 +25,7 @@ from core.scoring.bleu import score_text
 from core.trainer import DivergedError, Trainer, evaluate
 from core.transformer import Transformer, num_parameters
 from results.records import RunRecord, RunResult, Score
-from results.run_folder import Attempt, RunFolder
+from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
 
 HEARTBEAT_EVERY_SECONDS = 10.0
@@ -36,10 +38,17 @@ class SupersededError(Exception):
 def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
+    One that is done, or that another process works on, is left alone; who seems to work on it gets a minute to show
+    that it is not a dead command's last sign of life.
     How it ended is in its folder: `result.json`, or the attempt's `error.json` with the reason and `log.txt` with the
     traceback. No error leaves this function, so one failed run leaves the others alone.
     """
     folder = RunFolder.create(workspace.runs, record)
+    deadline = time.monotonic() + HEARTBEAT_SECONDS
+    while folder.status().status == "running" and time.monotonic() < deadline:
+        time.sleep(1.0)
+    if folder.status().status in ("done", "running"):
+        return
     attempt = folder.claim_attempt()
     torch.set_num_threads(num_threads)
     try:
@@ -110,7 +119,7 @@ def _run(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Work
         trainer.train(attempt.log_metrics, save)
     scores = []
     for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
-        scores += _score_split(name, split_name, splits[split_name], trainer.model, config, data, folder, phase)
+        scores += _score_split(name, split_name, splits[split_name], trainer.model, config, data, attempt, phase)
     _finish(record, folder, attempt, trainer, data, scores, phase)
 
 
@@ -134,10 +143,10 @@ def _score_split(
     model: Transformer,
     config: RunConfig,
     data: PreparedData,
-    folder: RunFolder,
+    attempt: Attempt,
     phase: Callable[[str], object],
 ) -> list[Score]:
-    """Perplexity, BLEU and chrF of one split; the output text is kept beside them."""
+    """Perplexity, BLEU and chrF of one split; the output text is kept with the attempt."""
     dataset = f"{config.data.corpus}/{split_name}/{config.data.src}-{config.data.tgt}"
     with phase("score"):
         evaluation = evaluate(model, split, config.train.micro_batch_tokens)
@@ -146,7 +155,7 @@ def _score_split(
         raw_output = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
     # Pieces are bytes, so a model can write a line feed; in a file of lines it would shift every later one.
     output = [line.replace("\n", " ") for line in raw_output]
-    (folder.path / f"{name}.output.txt").write_text("".join(f"{line}\n" for line in output), encoding="utf-8")
+    _output_file(attempt, name).write_text("".join(f"{line}\n" for line in output), encoding="utf-8")
     decoding = {
         "beam_size": config.decode.beam_size,
         "length_penalty": config.decode.length_penalty,
@@ -154,16 +163,18 @@ def _score_split(
         "unfinished": sum(not hypothesis.finished for hypothesis in hypotheses),
         "line_feeds_replaced": sum("\n" in line for line in raw_output),
     }
+    finite = math.isfinite(evaluation.perplexity)
     with phase("score"):
         text_scores = score_text(output, split.tgt_lines)
     return [
         Score(
             name=f"{name}_ppl",
-            value=evaluation.perplexity,
+            value=evaluation.perplexity if finite else None,
             signature=f"cross-entropy:plain|unit:word-piece|end-symbol:yes|vocabulary:{data.vocabulary.fingerprint}",
             dataset=dataset,
             num_items=len(split),
-            details={"nll": evaluation.nll, "pieces": evaluation.num_pieces},
+            details={"nll": evaluation.nll, "pieces": evaluation.num_pieces}
+            | ({} if finite else {"reason": "the perplexity is beyond the range of numbers"}),
         ),
         *(
             Score(
@@ -172,6 +183,10 @@ def _score_split(
             for score in text_scores
         ),
     ]
+
+
+def _output_file(attempt: Attempt, name: str) -> Path:
+    return attempt.path / f"{name}.output.txt"
 
 
 def _finish(
@@ -190,7 +205,7 @@ def _finish(
         write_atomically(weights, {"run": record.run, "config": record.config, "model": trainer.model.state_dict()})
         data.vocabulary.save(vocabulary)
         artifacts = [folder.artifact("weights", weights), folder.artifact("vocabulary", vocabulary)]
-        artifacts += [folder.artifact("output", folder.path / f"{name}.output.txt") for name in ("dev", "test")]
+        artifacts += [folder.artifact("output", _output_file(attempt, name)) for name in ("dev", "test")]
     folder.finish(
         RunResult(
             seconds=trainer.seconds,

@@ -2,7 +2,9 @@
 
 Intervals are 95% Student t intervals over seeds; a comparison of two trials is paired by seed, because runs of one
 seed share their data order. A single seed has no spread of its own: it is judged by the spread that the scale states,
-and `undecided` says how many seeds would settle the question at that spread.
+if one is known, and `undecided` says how many seeds would settle the question at that spread.
+
+Identity comes before value: scores of different data or protocols are not compared, nor runs of different code.
 """
 
 from __future__ import annotations
@@ -12,20 +14,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from studies.claim import METRICS, Claim
-from studies.scales import Scale
+from studies.scales import Scale, SeedSpread
 
 CONFIDENCE = 0.95
 # Beyond this many seeds nobody runs a study; the verdict then says "more than".
 MOST_SEEDS = 1_000
 FULL_SCALE = "paper"
+# Values closer than this are equal up to rounding.
+LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What a store holds about one trial at one scale: a metric's value by seed, and the runs that ended badly."""
+    """What a store holds about one trial at one scale: a metric's value by seed, and the runs that ended badly.
+
+    `protocols` are the identities of these scores (data set and its fingerprint, signature), `code_versions` those of
+    the runs; one of each is what can be compared.
+    """
 
     values: Mapping[int, float]
     failed_seeds: tuple[int, ...] = ()
+    protocols: frozenset[str] = frozenset()
+    code_versions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -42,11 +52,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Estimate:
+    """A mean over seeds; its interval is None where nothing tells how much seeds differ."""
+
     mean: float
-    low: float
-    high: float
-    spread: float
     num_seeds: int
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+    basis: str = ""
 
 
 def decide(
@@ -70,12 +83,16 @@ def decide(
     values = _values_by_seed(samples)
     if not values:
         if failed:
-            return Verdict("undecided", f"{len(failed)} seed(s) failed and none is done: {_seed_list(failed)}")
+            both = " and ".join(claim.trials)
+            return Verdict("undecided", f"{len(failed)} seed(s) failed ({_seed_list(failed)}), none is done of {both}")
         if blocked:
             return Verdict("blocked", blocked)
         missing = [trial for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values]
         return Verdict("not run", f"no finished run of {', '.join(missing) or 'both trials with one seed'}")
-    estimate = _estimate(values, _prior_spread(claim, scale))
+    estimate = _estimate(values, scale.seed_spread.get(claim.metric), len(claim.trials))
+    protocols = sorted(frozenset().union(*(sample.protocols for sample in samples)))
+    if len(protocols) > 1:
+        return _with(estimate, "not comparable", f"scores of different protocols: {' and '.join(protocols)}", claim)
     if claim.kind == "value" and scale.name != FULL_SCALE:
         reason = f"the paper's {claim.expected:g} is on another data set and size than scale {scale.name}"
         return _with(estimate, "not comparable", reason, claim)
@@ -86,6 +103,14 @@ def decide(
             f"{len(failed)} seed(s) failed ({_seed_list(failed)}), so the rest is a selection",
             claim,
         )
+    codes = sorted(frozenset().union(*(sample.code_versions for sample in samples)))
+    if len(codes) > 1:
+        return _with(
+            estimate, "undecided", f"runs by different code ({', '.join(codes)}): run both trials again", claim
+        )
+    if estimate.low is None:
+        reason = f"measured {estimate.mean:.2f}, 1 seed, and no spread between seeds is known at scale {scale.name}"
+        return _with(estimate, "undecided", f"{reason}; run at least 2 seeds", claim)
     if claim.kind == "order":
         return _decide_order(claim, scale, estimate)
     return _decide_equivalence(claim, scale, estimate)
@@ -105,21 +130,25 @@ def _values_by_seed(samples: Sequence[Measurements]) -> list[float]:
     return [first.values[seed] - second.values[seed] for seed in sorted(first.values.keys() & second.values.keys())]
 
 
-def _prior_spread(claim: Claim, scale: Scale) -> float:
-    # Two independent runs differ by sqrt(2) times what one varies.
-    return scale.seed_spread[claim.metric] * math.sqrt(len(claim.trials))
-
-
-def _estimate(values: Sequence[float], prior_spread: float) -> _Estimate:
+def _estimate(values: Sequence[float], prior: SeedSpread | None, num_trials: int) -> _Estimate:
+    """Mean and interval of values by seed; of `num_trials` = 2 they are differences."""
     from scipy import stats
 
     n, mean = len(values), math.fsum(values) / len(values)
-    if n == 1:
-        half, spread = stats.norm.ppf(0.5 + CONFIDENCE / 2) * prior_spread, prior_spread
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else 0.0
+    if spread > LEAST_SPREAD:
+        degrees, basis = n - 1, f"{n} seeds, spread {spread:.2g}"
+    elif prior is not None:
+        # One seed, or equal numbers from several, tell nothing about their spread. Two independent runs differ by
+        # sqrt(2) times what one varies.
+        spread = prior.sd * math.sqrt(num_trials)
+        degrees = math.inf if prior.num_seeds is None else prior.num_seeds - 1
+        seeds = "1 seed" if n == 1 else f"{n} equal seeds"
+        basis = f"{seeds}, judged by the spread between seeds known before ({spread:.2g}; {prior.source})"
     else:
-        spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-        half = stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) * spread / math.sqrt(n)
-    return _Estimate(mean, float(mean - half), float(mean + half), spread, n)
+        return _Estimate(mean, n)
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * spread / math.sqrt(n)
+    return _Estimate(mean, n, mean - half, mean + half, spread, basis)
 
 
 def _decide_order(claim: Claim, scale: Scale, estimate: _Estimate) -> Verdict:
@@ -128,25 +157,23 @@ def _decide_order(claim: Claim, scale: Scale, estimate: _Estimate) -> Verdict:
     first, second = claim.trials
     difference = f"{first} minus {second}: {estimate.mean:+.2f} {claim.unit}"
     if low > 0:
-        return _with(estimate, _word(True, scale), _basis(difference, estimate, scale), claim)
+        return _with(estimate, _word(True, scale), f"{difference}, {estimate.basis}", claim)
     if high < 0:
-        return _with(estimate, _word(False, scale), _basis(difference, estimate, scale), claim)
+        return _with(estimate, _word(False, scale), f"{difference}, {estimate.basis}", claim)
     needed = _seeds_needed(estimate.spread, abs(estimate.mean))
-    return _with(estimate, "undecided", f"{_basis(difference, estimate, scale)}; {needed}", claim)
+    return _with(estimate, "undecided", f"{difference}, {estimate.basis}; {needed}", claim)
 
 
 def _decide_equivalence(claim: Claim, scale: Scale, estimate: _Estimate) -> Verdict:
     lower, upper = claim.expected - claim.tolerance, claim.expected + claim.tolerance
     statement = f"measured {estimate.mean:.2f} against {claim.expected:g} ± {claim.tolerance:g} {claim.unit}"
     if lower <= estimate.low and estimate.high <= upper:
-        return _with(estimate, _word(True, scale), _basis(statement, estimate, scale), claim)
+        return _with(estimate, _word(True, scale), f"{statement}, {estimate.basis}", claim)
     if estimate.high < lower or estimate.low > upper:
-        return _with(estimate, _word(False, scale), _basis(statement, estimate, scale), claim)
+        return _with(estimate, _word(False, scale), f"{statement}, {estimate.basis}", claim)
     # The interval has to shrink until it lies on one side of the nearer edge of the margin.
     gap = min(abs(estimate.mean - lower), abs(estimate.mean - upper))
-    return _with(
-        estimate, "undecided", f"{_basis(statement, estimate, scale)}; {_seeds_needed(estimate.spread, gap)}", claim
-    )
+    return _with(estimate, "undecided", f"{statement}, {estimate.basis}; {_seeds_needed(estimate.spread, gap)}", claim)
 
 
 def _word(holds: bool, scale: Scale) -> str:
@@ -155,19 +182,15 @@ def _word(holds: bool, scale: Scale) -> str:
     return "agrees" if holds else "disagrees"
 
 
-def _basis(statement: str, estimate: _Estimate, scale: Scale) -> str:
-    if estimate.num_seeds == 1:
-        prior = f"judged by the spread between seeds known before ({estimate.spread:.2g}; {scale.spread_source})"
-        return f"{statement}, 1 seed, {prior}"
-    return f"{statement}, {estimate.num_seeds} seeds, spread {estimate.spread:.2g}"
-
-
 def _seeds_needed(spread: float, gap: float) -> str:
+    import numpy as np
     from scipy import stats
 
-    for n in range(2, MOST_SEEDS + 1):
-        if stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) * spread / math.sqrt(n) < gap:
-            return f"{n} seeds would settle it at this spread"
+    numbers = np.arange(2, MOST_SEEDS + 1)
+    halves = stats.t.ppf(0.5 + CONFIDENCE / 2, numbers - 1) * spread / np.sqrt(numbers)
+    enough = numbers[halves < gap]
+    if enough.size:
+        return f"{enough[0]} seeds would settle it at this spread"
     return f"more than {MOST_SEEDS} seeds would be needed at this spread"
 
 

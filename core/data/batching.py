@@ -122,10 +122,6 @@ class UpdateStream:
             )  # fmt: skip
         self._start_epoch(0)
 
-    @property
-    def updates_per_epoch(self) -> int:
-        return len(self._updates)
-
     def next_update(self) -> list[Indices]:
         """The micro-batches of the next update; begins a new epoch where the last one is used up."""
         if self._position == len(self._updates):

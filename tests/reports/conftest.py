@@ -91,8 +91,10 @@ def add_run(
     return run
 
 
-def judge(claim: str, verdict: str, reason: str, values: Sequence[float | None] = (None, None, None)) -> VerdictRow:
-    return VerdictRow(claim, "smoke", verdict, *values, num_runs=4, reason=reason)
+def judge(
+    claim: str, verdict: str, reason: str, values: Sequence[float | None] = (None, None, None), scale: str = "smoke"
+) -> VerdictRow:
+    return VerdictRow(claim, scale, verdict, *values, num_runs=4, reason=reason)
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def mixed_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         judge("table3.a.h1.bleu", "not comparable", "absolute values need the paper's scale"),
         judge("table3.a.base_over_h1.bleu", "agrees", f"2.0 better {HOSTILE}", (2.0, 1.2, 2.8)),
         judge("table3.d.base_over_drop0.0.bleu", "undecided", "no finished run of drop0.0; 3 seeds would settle it"),
-        judge("table3.big.params", "reproduced", "computed", (213.2, None, None)),
+        judge("table3.big.params", "reproduced", "computed", (213.2, None, None), scale="paper"),
     ])  # fmt: skip
     return home
 

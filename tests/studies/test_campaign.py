@@ -1,0 +1,196 @@
+"""What a command starts, skips, refuses and reports, with the scheduler itself replaced (test_end_to_end has Ray)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from results.errors import ResultsError
+from results.run_folder import RunFolder, RunStatus
+from studies import campaign
+from studies.campaign import Outcome, carry_out, survey
+from studies.runs import PlannedRun, Workspace, plan_runs
+from studies.scales import PAPER, Scale
+from studies.schedule import ScheduleError
+from studies.table3 import STUDY
+
+Plan = Callable[..., list[PlannedRun]]
+Pretend = Callable[..., RunFolder]
+
+
+class Scheduler:
+    """Stands in for Ray: notes what it was given, and ends each run as `outcome` says."""
+
+    def __init__(self) -> None:
+        self.given: list[PlannedRun] = []
+        self.outcome: Callable[[PlannedRun], object] = lambda run: None
+
+    def __call__(self, runs: Sequence[PlannedRun], workspace, resources, address, max_concurrent, on_start) -> None:
+        on_start()
+        self.given += runs
+        self.resources, self.address, self.max_concurrent = resources, address, max_concurrent
+        for run in runs:
+            self.outcome(run)
+
+    @property
+    def names(self) -> list[str]:
+        return [run.record.trial for run in self.given]
+
+
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch, pretend: Pretend) -> Scheduler:
+    scheduler = Scheduler()
+    scheduler.outcome = lambda run: pretend(run, {"dev_bleu": 1.0})
+    monkeypatch.setattr(campaign, "run_on_ray", scheduler)
+    monkeypatch.setattr(campaign, "ORPHAN_SECONDS", 0.1)
+    return scheduler
+
+
+def carry(planned: Sequence[PlannedRun], workspace: Workspace, scale: Scale, rerun: bool = False) -> Outcome:
+    return carry_out(planned, workspace, scale, None, None, None, rerun)
+
+
+def test_only_what_is_not_done_is_started(
+    workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
+) -> None:
+    """A diverged run is a result; a failed one is tried again."""
+    trials = ("base", "h1", "h4", "h16")
+    base, h1, h4, _ = plan(workspace, *trials)
+    pretend(base, {"dev_bleu": 1.0})
+    pretend(h1, failure=("no memory", "failed"))
+    pretend(h4, failure=("loss nan", "diverged"))
+    outcome = carry(plan(workspace, *trials), workspace, tiny)
+    assert scheduler.names == ["h1", "h16"]
+    assert (outcome.total, outcome.skipped, outcome.done, outcome.unfinished) == (4, 1, 3, 0)
+    assert outcome.failures == (f"table3/h4 seed 1 ({h4.record.run}) diverged: loss nan",)
+    assert not outcome.complete
+
+
+def test_when_all_is_done_nothing_is_started(
+    workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
+) -> None:
+    for run in plan(workspace, "base", "h1"):
+        pretend(run)
+    outcome = carry(plan(workspace, "base", "h1"), workspace, tiny)
+    assert scheduler.given == []
+    assert outcome.complete
+    assert outcome.summary() == "2 of 2 runs done (2 were done before)"
+
+
+def test_rerun_sets_everything_aside_and_starts_it_from_nothing(
+    workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
+) -> None:
+    base, h1 = plan(workspace, "base", "h1")
+    pretend(base, {"dev_bleu": 5.0})
+    pretend(h1, failure=("loss nan", "diverged"))
+    outcome = carry(plan(workspace, "base", "h1", "h4"), workspace, tiny, rerun=True)
+    assert scheduler.names == ["base", "h1", "h4"]
+    assert [len(run.folder.attempts()) for run in scheduler.given] == [1, 1, 1]
+    assert len(list((workspace.runs / ".set-aside").iterdir())) == 2
+    assert (outcome.skipped, outcome.done) == (0, 3)
+
+
+def test_rerun_keeps_the_old_runs_where_the_request_is_refused(
+    workspace: Workspace, plan: Plan, pretend: Pretend, monkeypatch: pytest.MonkeyPatch, tiny: Scale
+) -> None:
+    def refuse(*_) -> None:
+        raise ScheduleError("a trial asks for 8 GPUs")
+
+    (base,) = plan(workspace, "base")
+    pretend(base, {"dev_bleu": 5.0})
+    monkeypatch.setattr(campaign, "run_on_ray", refuse)
+    with pytest.raises(ScheduleError):
+        carry(plan(workspace, "base"), workspace, tiny, rerun=True)
+    assert base.folder.status() == RunStatus("done")
+
+
+def test_runs_of_another_command_are_left_to_it(
+    workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale
+) -> None:
+    base, _ = plan(workspace, "base", "h1")
+    RunFolder.create(workspace.runs, base.record).claim_attempt()  # this process lives, so it looks running
+    outcome = carry(plan(workspace, "base", "h1"), workspace, tiny)
+    assert scheduler.names == ["h1"]
+    assert (outcome.elsewhere, outcome.unfinished, outcome.done) == (1, 0, 1)
+    assert outcome.summary() == "1 of 2 runs done (0 were done before), 1 running in another command"
+
+
+def test_runs_that_another_command_finished_meanwhile_count_as_done(
+    workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
+) -> None:
+    base, _ = plan(workspace, "base", "h1")
+    RunFolder.create(workspace.runs, base.record).claim_attempt()
+
+    def both_end(run: PlannedRun) -> None:
+        pretend(run)
+        pretend(base)
+
+    scheduler.outcome = both_end
+    outcome = carry(plan(workspace, "base", "h1"), workspace, tiny)
+    assert (outcome.done, outcome.elsewhere, outcome.unfinished) == (2, 0, 0)
+    assert outcome.complete
+
+
+def test_what_the_scheduler_left_undone_is_unfinished_not_failed(
+    workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale
+) -> None:
+    scheduler.outcome = lambda run: None
+    outcome = carry(plan(workspace, "base", "h1"), workspace, tiny)
+    assert (outcome.unfinished, outcome.failures) == (2, ())
+    assert "2 not finished: the same command goes on from their checkpoints" in outcome.summary()
+
+
+def test_outcome_has_a_line_for_each_failure() -> None:
+    outcome = Outcome(total=4, skipped=1, done=2, failures=("table3/h1 a", "table3/h4 b"), unfinished=0, elsewhere=0)
+    first, *rest = outcome.summary().splitlines()
+    assert first == "2 of 4 runs done (1 were done before), 2 failed"
+    assert rest == ["table3/h1 a", "table3/h4 b"]
+
+
+def test_options_reach_the_scheduler(workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale) -> None:
+    carry_out(plan(workspace, "base"), workspace, tiny, 2, "10.0.0.1:6379", 3, False)
+    assert (scheduler.resources.cpus, scheduler.resources.gpus) == (1, 2)
+    assert (scheduler.address, scheduler.max_concurrent) == ("10.0.0.1:6379", 3)
+
+
+def test_blocked_scale_is_refused_before_anything_is_written(workspace: Workspace, scheduler: Scheduler) -> None:
+    with pytest.raises(ScheduleError, match=r"^scale paper cannot run here: corpus wmt14 is not available"):
+        carry(plan_runs(STUDY, PAPER, 1, workspace), workspace, PAPER)
+    assert scheduler.given == []
+    assert not workspace.home.exists()
+
+
+def test_home_that_cannot_be_written_is_refused(tmp_path: Path, plan: Plan, scheduler: Scheduler, tiny: Scale) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    workspace = Workspace(in_the_way)
+    with pytest.raises(ResultsError, match=r"cannot be written \(File exists\); choose another with --home"):
+        carry(plan(workspace, "base"), workspace, tiny)
+    assert scheduler.given == []
+
+
+def test_survey_tells_of_every_run_whatever_made_it(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
+    base, h1, h4 = plan(workspace, "base", "h1", "h4")
+    pretend(base)
+    failed = pretend(h1, failure=("no memory", "failed"))
+    failed.attempts()[0].log_file.write_text("Traceback")
+    RunFolder.create(workspace.runs, replace(h4.record, code_version="0123456789ab"))
+    broken = workspace.runs / "0123456789ab"
+    broken.mkdir()
+    (broken / "run.json").write_text("{")
+    (workspace.runs / ".set-aside").mkdir()
+    found = {run.run: run for run in survey(workspace)}
+    assert found.keys() == {base.record.run, h1.record.run, h4.record.run, "0123456789ab"}
+    assert (found[base.record.run].status, found[base.record.run].step) == ("done", 12)
+    assert (found[h1.record.run].status, found[h1.record.run].reason) == ("failed", "no memory")
+    assert found[h1.record.run].log.endswith("attempt-001/log.txt")
+    assert found[h4.record.run].status == "queued"
+    assert found["0123456789ab"].status == "failed"
+    assert "run.json cannot be read" in found["0123456789ab"].reason
+
+
+def test_survey_of_an_empty_workspace_is_empty(workspace: Workspace) -> None:
+    assert survey(workspace) == []

@@ -1,0 +1,66 @@
+"""What is asked of Ray: refusals before anything starts, and the order of starts (test_end_to_end runs it)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from studies import schedule
+from studies.runs import PlannedRun, Workspace
+from studies.scales import PAPER, SMOKE
+from studies.schedule import Resources, ScheduleError, check_resources, run_on_ray
+
+Plan = Callable[..., list[PlannedRun]]
+
+
+def cluster(monkeypatch: pytest.MonkeyPatch, *nodes: dict[str, float]) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": resources} for resources in nodes])
+
+
+def test_resources_are_the_scales_unless_told_otherwise() -> None:
+    assert Resources.of(PAPER, None) == Resources(1, 8)
+    assert Resources.of(PAPER, 0) == Resources(1, 0)
+    assert Resources.of(SMOKE, 1) == Resources(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "complaint"),
+    [
+        (Resources(1, 8), [{"CPU": 2}], "asks for 8 GPUs and this machine has none; use --gpus-per-trial 0"),
+        (Resources(1, 8), [{"CPU": 2, "GPU": 4}], "asks for 8 GPUs and the largest machine has 4; use .* 1 "),
+        (Resources(1, 8), [{"CPU": 64, "GPU": 4}] * 4, "asks for 8 GPUs and the largest machine has 4"),
+        (Resources(1, 8), [{"CPU": 64, "GPU": 8}], "this version trains a trial on one; use --gpus-per-trial 1"),
+        (Resources(4, 0), [{"CPU": 2}], "asks for 4 processor cores and the largest machine has 2"),
+    ],
+    ids=["no GPU", "too few", "enough on four machines but on none", "more than one", "cores"],
+)
+def test_what_would_wait_forever_is_refused(
+    asked: Resources, nodes: list[dict], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B55."""
+    cluster(monkeypatch, *nodes)
+    with pytest.raises(ScheduleError, match=complaint):
+        check_resources(asked)
+
+
+@pytest.mark.parametrize("asked", [Resources(1, 0), Resources(2, 1)], ids=str)
+def test_what_fits_is_accepted(asked: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster(monkeypatch, {"CPU": 1}, {"CPU": 2, "GPU": 1})
+    check_resources(asked)
+
+
+def test_longest_run_starts_first_and_data_is_prepared_once(
+    workspace: Workspace, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
+    monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
+    monkeypatch.setattr(schedule, "check_resources", lambda resources: events.append("checked"))
+    monkeypatch.setattr(schedule, "prepare", lambda data, folder: events.append(folder))
+    monkeypatch.setattr(schedule, "_fit", lambda runs, *_: events.append([run.record.trial for run in runs]))
+    runs = plan(workspace, "N2", "big", "base")
+    run_on_ray(runs, workspace, Resources(1, 0), on_start=lambda: events.append("started"))
+    assert events == ["checked", workspace.data, "started", ["big", "base", "N2"]]

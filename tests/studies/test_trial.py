@@ -1,0 +1,257 @@
+"""One run from beginning to end in this process: what it leaves behind, cut off anywhere, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from core.checkpoint import list_checkpoints, load_payload, newest_checkpoint
+from core.trainer import Trainer
+from results.run_folder import RunFolder
+from studies import trial
+from studies.runs import PlannedRun, Workspace
+from studies.scales import Scale
+
+Plan = Callable[..., list[PlannedRun]]
+Execute = Callable[[PlannedRun, Workspace], RunFolder]
+
+# These tell of the machine, not of the run.
+CLOCKED = {"tokens_per_second"}
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process: nothing in the run may handle it."""
+
+
+def lines(folder: RunFolder) -> list[list[dict]]:
+    """Metrics as written, a list an attempt."""
+    return [
+        [json.loads(line) for line in attempt.metrics_file.read_text(encoding="utf-8").splitlines()]
+        for attempt in folder.attempts()
+        if attempt.metrics_file.exists()
+    ]
+
+
+def curves(folder: RunFolder) -> dict[tuple[int, str, str], float]:
+    """All metrics by (step, split, name), the newest attempt's where two logged the same step."""
+    return {
+        (row["step"], row["split"], row["name"]): row["value"]
+        for attempt in lines(folder)
+        for row in attempt
+        if row["name"] not in CLOCKED
+    }
+
+
+def scores(folder: RunFolder) -> list[tuple]:
+    return [(s.name, s.value, s.signature, s.dataset, s.num_items, s.details) for s in folder.result().scores]
+
+
+def weights(folder: RunFolder) -> dict[str, torch.Tensor]:
+    return load_payload(folder.path / "model.pt")["model"]
+
+
+def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: RunFolder, tiny: Scale) -> None:
+    assert unbroken.status().status == "done"
+    result = unbroken.result()
+    assert [score.name for score in result.scores] == [
+        *("dev_ppl", "dev_bleu", "dev_chrf"),
+        *("test_ppl", "test_bleu", "test_chrf"),
+    ]
+    for score in result.scores:
+        assert score.signature
+        assert score.num_items == 300
+        assert score.dataset == f"grammar/{score.name.partition('_')[0]}/en-de"
+        assert math.isfinite(score.value)
+    assert {artifact.kind for artifact in result.artifacts} == {"weights", "vocabulary", "output"}
+    for artifact in result.artifacts:
+        assert unbroken.artifact(artifact.kind, unbroken.path / artifact.path) == artifact
+    assert not list(unbroken.path.rglob("*.pt"))[1:]
+    assert (unbroken.attempts()[-1].path / "dev.output.txt").read_bytes().count(b"\n") == 300
+    assert result.params == sum(tensor.numel() for tensor in dict(trained_parameters(unbroken, tiny)).values())
+
+
+def trained_parameters(folder: RunFolder, scale: Scale):
+    """Every trained matrix once, whatever names share it."""
+    seen = set()
+    for name, tensor in weights(folder).items():
+        if tensor.data_ptr() not in seen:
+            seen.add(tensor.data_ptr())
+            yield name, tensor
+
+
+def test_updates_are_counted_not_micro_batches(unbroken: RunFolder, tiny: Scale) -> None:
+    """B35: an update of 400 pieces in micro-batches of 256 is one update."""
+    steps = [step for step, split, name in curves(unbroken) if (split, name) == ("train", "loss")]
+    assert steps == [3, 6, 9, 12]
+    assert max(steps) == tiny.base.train.train_steps
+    tokens = [value for (_, _, name), value in curves(unbroken).items() if name == "target_tokens_per_update"]
+    assert all(value > tiny.base.train.micro_batch_tokens for value in tokens)
+
+
+@pytest.mark.parametrize(
+    ("moment", "step"),
+    [("after", 5), ("before", 5), ("before", 10), ("after", 12)],
+    ids=["with a line of the log half summed", "before any checkpoint", "between checkpoints", "after training"],
+)
+def test_run_cut_off_anywhere_ends_as_the_unbroken_one(
+    moment: str,
+    step: int,
+    unbroken: RunFolder,
+    new_workspace: Callable[[], Workspace],
+    plan: Plan,
+    execute: Execute,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    save = trial.save_checkpoint
+
+    def killed_at_its_time(folder, checkpoint):
+        if checkpoint.step == step and moment == "before":
+            raise KilledError
+        save(folder, checkpoint)
+        if checkpoint.step == step:
+            raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "save_checkpoint", killed_at_its_time)
+        with pytest.raises(KilledError):
+            execute(run, workspace)
+    assert not run.folder.result_file.exists()
+    kept = newest_checkpoint([attempt.checkpoints for attempt in run.folder.attempts()])
+    resumed_from = 0 if kept is None else int(kept.stem.removeprefix("step-"))
+    assert resumed_from == {("after", 5): 5, ("before", 5): 0, ("before", 10): 5, ("after", 12): 12}[moment, step]
+
+    execute(run, workspace)
+    assert run.folder.status().status == "done"
+    assert len(run.folder.attempts()) == 2
+    assert all(row["step"] > resumed_from for row in lines(run.folder)[1:2] for row in row)
+    assert curves(run.folder) == curves(unbroken)
+    assert scores(run.folder) == scores(unbroken)
+    ours, theirs = weights(run.folder), weights(unbroken)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert not any(list_checkpoints(attempt.checkpoints) for attempt in run.folder.attempts())
+
+
+def test_run_that_is_done_is_left_alone(
+    unbroken: RunFolder, plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B63, and a worker that is lost just after it finished is started again by Tune."""
+    workspace = Workspace(unbroken.path.parent.parent)
+    before = {path: path.stat().st_mtime_ns for path in unbroken.path.rglob("*")}
+    updates = []
+    monkeypatch.setattr(Trainer, "update", updates.append)
+    execute(plan(workspace, "base")[0], workspace)
+    assert not updates
+    assert {path: path.stat().st_mtime_ns for path in unbroken.path.rglob("*")} == before
+
+
+def test_attempt_taken_for_dead_commits_nothing(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    train = Trainer.train
+
+    def overtaken(trainer, on_metrics, save):
+        run.folder.claim_attempt()
+        train(trainer, on_metrics, save)
+
+    monkeypatch.setattr(Trainer, "train", overtaken)
+    execute(run, workspace)
+    first, _ = run.folder.attempts()
+    assert not list_checkpoints(first.checkpoints)
+    assert not first.error_file.exists()
+    assert not run.folder.result_file.exists()
+
+
+def test_loss_that_is_not_finite_is_diverged_not_failed_and_not_a_score(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, diverging: Scale
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base", scale=diverging)
+    execute(run, workspace)
+    state = run.folder.status()
+    assert state.status == "diverged"
+    assert state.reason.startswith("training diverged: loss nan by update ")
+    assert not run.folder.result_file.exists()
+    assert any(math.isnan(row["value"]) for row in lines(run.folder)[0])
+
+
+def test_configuration_that_cannot_train_fails_the_run_with_the_reason(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, impossible: Scale
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base", scale=impossible)
+    execute(run, workspace)
+    state = run.folder.status()
+    assert state.status == "failed"
+    assert "more than micro_batch_tokens=4" in state.reason
+    log = run.folder.attempts()[0].log_file.read_text(encoding="utf-8")
+    assert log.startswith("Traceback")
+
+
+def test_vocabulary_that_the_text_cannot_yield_fails_the_run_with_what_to_do(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, tiny: Scale, tmp_path
+) -> None:
+    size = 20_000
+    base = tiny.base
+    config = replace(base, model=replace(base.model, vocab_size=size), data=replace(base.data, vocab_size=size))
+    workspace = Workspace(tmp_path)  # of its own: another vocabulary is prepared
+    (run,) = plan(workspace, "base", scale=replace(tiny, base=config))
+    execute(run, workspace)
+    state = run.folder.status()
+    assert state.status == "failed"
+    assert "word pieces, the configuration asks for 20000; set vocab_size to" in state.reason
+
+
+def test_data_that_changed_since_the_plan_fails_the_run(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    other = replace(run, record=replace(run.record, data_fingerprint="0123456789abcdef"))
+    execute(other, workspace)
+    assert "grammar changed since the run was planned" in run.folder.status().reason
+
+
+def test_failed_run_goes_on_from_its_checkpoint_when_the_cause_is_gone(
+    unbroken: RunFolder,
+    new_workspace: Callable[[], Workspace],
+    plan: Plan,
+    execute: Execute,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B54: what failed can be restored."""
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    with monkeypatch.context() as patch:
+
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(trial, "translate", full)
+        execute(run, workspace)
+    state = run.folder.status()
+    assert (state.status, state.reason) == ("failed", "OSError: [Errno 28] No space left on device")
+    execute(run, workspace)
+    assert run.folder.status().status == "done"
+    assert lines(run.folder)[1:] == []  # all updates were kept
+    assert scores(run.folder) == scores(unbroken)
+
+
+def test_another_seed_gives_other_numbers(
+    unbroken: RunFolder, new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute
+) -> None:
+    workspace = new_workspace()
+    run = plan(workspace, "base", seeds=2)[1]
+    execute(run, workspace)
+    first, second = curves(unbroken), curves(run.folder)
+    assert first.keys() == second.keys()
+    assert all(first[key] != second[key] for key in first if key[2] in ("loss", "nll", "ppl"))

@@ -1,0 +1,392 @@
+"""The command line as a person meets it: the installed script, in a folder of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+import aiayn
+from results.run_folder import RunFolder
+from studies.runs import Workspace
+
+SCRIPT = Path(sys.executable).with_name("aiayn")
+WITHOUT = ("AIAYN_HOME", "AIAYN_DATA", "PYTHONUNBUFFERED")
+
+Cli = Callable[..., subprocess.CompletedProcess]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Runs `aiayn` with these arguments in a temporary folder; `env` adds to the environment."""
+
+    def run(*arguments: object, stdin: bytes = b"", env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [str(SCRIPT), *map(str, arguments)],
+            cwd=tmp_path,
+            input=stdin,
+            capture_output=True,
+            env={name: value for name, value in os.environ.items() if name not in WITHOUT} | (env or {}),
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def home(unbroken: RunFolder) -> Path:
+    """A workspace with one finished run, table3/base."""
+    return Workspace(unbroken.path.parent.parent).home
+
+
+def refused(result: subprocess.CompletedProcess, *parts: str) -> str:
+    """The message of a command that must be refused: one or two lines, exit 2, no traceback, nothing on stdout."""
+    message = result.stderr.decode()
+    assert result.returncode == 2, message
+    assert 1 <= len(message.splitlines()) <= 2, message
+    assert "Traceback" not in message
+    assert result.stdout == b""
+    for part in parts:
+        assert part in message
+    return message
+
+
+# Help and lists -------------------------------------------------------------------------------------------------------
+
+
+def commands(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(aiayn.app)))
+
+
+def test_every_command_that_the_design_names_is_there() -> None:
+    named = {"list", "plan", "run", "reproduce", "status", "claims", "query", "report", "translate", "doctor", "data"}
+    assert named == {path[0] for path in COMMANDS}
+    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "check"}
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_of_every_command_has_an_example_that_is_a_command(path: tuple[str, ...]) -> None:
+    text = COMMANDS[path].help
+    assert "Example" in text
+    examples = [line.strip() for line in text.splitlines() if "aiayn " in line]
+    assert examples
+    for example in examples:
+        assert f"aiayn {path[0]}" in example
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], [], ["run", "--help"]], ids=" ".join)
+def test_help_ends_well(arguments: list[str], cli: Cli) -> None:
+    result = cli(*arguments)
+    assert result.returncode == 0
+    assert result.stdout.startswith(b"Usage: aiayn")
+    assert result.stderr == b""
+
+
+def test_list_shows_the_study_and_its_scales(cli: Cli) -> None:
+    result = cli("list")
+    assert result.returncode == 0
+    text = result.stdout.decode()
+    assert "table3" in text
+    for scale in ("smoke", "small", "paper"):
+        assert f"scale {scale}: " in text
+
+
+# JSON -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        (["list"], 1),
+        (["list", "table3"], 20),
+        (["list", "--claims"], 79),
+        (["list", "table3", "--claims"], 79),
+        (["plan", "table3", "--seeds", "2"], 40),
+        (["plan", "table3", "--scale", "paper"], 20),
+        (["status"], 1),
+        (["claims", "table3", "--scale", "smoke"], 57),
+        (["claims", "--scale", "paper", "--verdict", "blocked"], 57),
+        (["data", "list"], 2),
+        (["query", "SELECT * FROM table3", "--format", "json"], 60),
+        (["query", "FROM runs", "--format", "json"], 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_json_parses_and_is_all_there(arguments: list[str], number: int, cli: Cli, home: Path) -> None:
+    if arguments[0] not in ("list",):
+        arguments = [*arguments, "--home", str(home)]
+    if arguments[0] != "query":
+        arguments = [*arguments, "--json"]
+    result = cli(*arguments)
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)
+    assert len(rows) == number
+    assert all(isinstance(row, dict) and row for row in rows)
+
+
+# Plan -----------------------------------------------------------------------------------------------------------------
+
+
+def test_plan_starts_nothing_and_writes_nothing(cli: Cli, tmp_path: Path) -> None:
+    result = cli("plan", "table3", "--seeds", "3")
+    assert result.returncode == 0
+    assert "60 runs, 0 done and skipped; to run: 60 with" in result.stdout.decode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
+    result = cli("plan", "table3", "--scale", "paper")
+    assert result.returncode == 0
+    lines = result.stdout.decode().splitlines()
+    assert lines[-1] == "blocked: corpus wmt14 is not available in this version"
+    assert sum(" blocked " in line for line in lines) == 20
+
+
+# What a person may get wrong ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["lst"], ["No such command 'lst'", "list", "aiayn --help"]),
+        (["list", "tabel3"], ["no study 'tabel3'; close: table3"]),
+        (["plan"], ["Missing argument", "aiayn plan --help"]),
+        (["plan", "table4"], ["no study 'table4'; close: table3"]),
+        (["plan", "table3", "--trial", "bse"], ["no trial 'bse' in study table3; close: base"]),
+        (["plan", "table3", "--scale", "smal"], ["no scale 'smal'", "smoke, small, paper"]),
+        (["plan", "table3", "--seeds", "0"], ["0 seeds: at least 1 is needed"]),
+        (["plan", "table3", "--seeds", "x"], ["'--seeds'", "integer", "aiayn plan --help"]),
+        (["plan", "table3", "--seed", "1"], ["--seed", "aiayn plan --help"]),
+        (["run", "table3", "--scale", "paper"], ["scale paper cannot run here", "wmt14"]),
+        (["run", "table3", "--max-concurrent", "0"], ["'--max-concurrent'"]),
+        (["claims", "--verdict", "agree"], ["no verdict 'agree'; close: agrees"]),
+        (["claims", "table2"], ["no study 'table2'"]),
+        (["claims", "--scale", "big"], ["no scale 'big'"]),
+        (["report", "table9"], ["no study 'table9'"]),
+        (["data", "show", "multi3k"], ["no corpus 'multi3k'; close: multi30k"]),
+        (["data", "check", "wmt14"], ["no corpus 'wmt14'"]),
+        (["data", "fetch", "gramar"], ["no corpus 'gramar'; close: grammar"]),
+        (["data"], ["Missing command", "aiayn data --help"]),
+        (["translate", "abcdef"], ["no finished run 'abcdef'", "aiayn status"]),
+        (["translate", "table3/base"], ["no finished run of table3/base", "aiayn status"]),
+        (["query"], ["no SQL was given", "aiayn query"]),
+        (["query", "SELECT 1", "--format", "xml"], ["--format", "table", "parquet"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_wrong_usage_is_refused_with_what_to_do(arguments: list[str], parts: list[str], cli: Cli) -> None:
+    refused(cli(*arguments), *parts)
+
+
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        ("DROP TABLE runs", "DROP is refused: results are read-only"),
+        ("INSERT INTO runs SELECT * FROM runs", "INSERT is refused"),
+        ("COPY runs TO 'stolen.csv'", "COPY is refused"),
+        ("SELECT * FROM read_text('/etc/passwd')", "refused: queries see the results alone"),
+        ("SELECT * FROM 'secret.csv'", "secret.csv"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT 1; SELECT 2", "2 statements"),
+        ("SELECT * FROM tabl3", "no table 'tabl3'; close: table3"),
+        ("SELECT nonsense FROM runs", "nonsense"),
+        ("", "no SQL was given"),
+    ],
+)
+def test_sql_that_is_refused_says_why(sql: str, part: str, cli: Cli, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    refused(cli("query", sql, "--home", home), part)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", "table3", "--trial", "base"], ["query", "SELECT 1"], ["claims"], ["report"]],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.parametrize("place", ["file", "/proc/x"])
+def test_home_that_cannot_be_written_is_refused(arguments: list[str], place: str, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    refused(cli(*arguments, "--home", place), "--home")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_database_that_is_none_is_refused_and_can_be_rebuilt(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "workspace"
+    home.mkdir()
+    (home / "results.duckdb").write_bytes(b"this is no database" * 1_000)
+    for arguments in (["query", "SELECT 1"], ["claims"]):
+        refused(cli(*arguments), "is not a DuckDB database", "aiayn query --rebuild")
+    assert cli("query", "--rebuild").returncode == 0
+    assert cli("query", "SELECT count(*) AS n FROM table3", "--format", "csv").stdout == b"n\n60\n"
+
+
+# Translating ----------------------------------------------------------------------------------------------------------
+
+
+def test_translation_has_a_line_for_each_line(cli: Cli, home: Path, tmp_path: Path) -> None:
+    result = cli("translate", "table3/base", "--home", home, stdin=b"The old teacher sleeps.\n\nA dog sees a house.\n")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.decode().split("\n")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""
+    (tmp_path / "source.txt").write_text("The old teacher sleeps.\n\nA dog sees a house.\n")
+    cli("translate", "table3/base", "source.txt", "-o", "target.txt", "--home", home)
+    assert (tmp_path / "target.txt").read_bytes() == result.stdout
+
+
+def test_translation_that_cannot_be_read_or_written_is_refused(cli: Cli, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"good\n\xff\xfe\n")
+    refused(cli("translate", "table3/base", "bad.txt", "--home", home), "bad.txt line 2 is not UTF-8")
+    refused(cli("translate", "table3/base", "absent.txt", "--home", home), "absent.txt", "No such file")
+    result = cli("translate", "table3/base", "-o", "absent/target.txt", "--home", home, stdin=b"A dog sleeps.\n")
+    refused(result, "cannot write absent/target.txt", "-o")
+    refused(cli("translate", "table3/base", "--beam", "0", "--home", home), "'--beam'")
+
+
+def test_answer_that_cannot_be_written_is_refused(cli: Cli, home: Path) -> None:
+    refused(cli("query", "FROM runs", "-o", "absent/runs.csv", "--format", "csv", "--home", home), "absent/runs.csv")
+
+
+# Data -----------------------------------------------------------------------------------------------------------------
+
+SPLITS = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000, "test_2017_flickr": 1_000}
+
+
+def write_corpus(root: Path, change: Callable[[str, list[bytes]], list[bytes] | None]) -> None:
+    """Files named and counted as Multi30k's, with made-up lines; `change` alters a file's lines or leaves it out."""
+    folder = root / "multi30k"
+    folder.mkdir(parents=True)
+    for split, count in SPLITS.items():
+        for language in ("en", "de", "fr"):
+            name = f"{split}.{language}.gz"
+            lines = change(name, [f"made up {language} {number}".encode() for number in range(count)])
+            if lines is not None:
+                (folder / name).write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines), compresslevel=1))
+
+
+BROKEN = {
+    "a file missing": (lambda name, lines: None if name == "train.de.gz" else lines, "train.de.gz is missing"),
+    "a line missing": (lambda name, lines: lines[1:] if name == "train.de.gz" else lines, "29000 lines"),
+    "no UTF-8": (
+        lambda name, lines: [*lines[:4], b"\xff", *lines[5:]] if name == "train.de.gz" else lines,
+        "train.de.gz line 5 is not UTF-8",
+    ),
+    "other text": (lambda name, lines: lines, "is not the text expected"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_broken_corpus_is_found_by_the_check(fault: str, cli: Cli, tmp_path: Path) -> None:
+    change, part = BROKEN[fault]
+    write_corpus(tmp_path / "corpora", change)
+    result = cli("data", "check", "multi30k", env={"AIAYN_DATA": "corpora"})
+    message = result.stderr.decode()
+    assert result.returncode == 2
+    assert len(message.splitlines()) == 1
+    assert part in message
+
+
+@pytest.mark.parametrize(
+    "fault", ["no UTF-8", *(pytest.param(f, marks=pytest.mark.slow) for f in BROKEN if f != "no UTF-8")]
+)
+def test_run_on_a_broken_corpus_is_refused_before_it_starts(fault: str, cli: Cli, tmp_path: Path) -> None:
+    change, part = BROKEN[fault]
+    write_corpus(tmp_path / "corpora", change)
+    result = cli("run", "table3", "--scale", "small", "--trial", "base", env={"AIAYN_DATA": "corpora"})
+    refused(result, part)
+    assert not (tmp_path / "workspace" / "runs").exists()
+
+
+def test_data_folder_that_is_none_is_refused(cli: Cli) -> None:
+    for arguments in (["data", "list"], ["data", "check", "multi30k"], ["data", "fetch", "multi30k"]):
+        refused(cli(*arguments, env={"AIAYN_DATA": "absent"}), "absent is not a folder", "AIAYN_DATA")
+
+
+def test_corpora_are_listed_shown_fetched_and_checked(cli: Cli, tmp_path: Path) -> None:
+    listed = {row["corpus"]: row for row in json.loads(cli("data", "list", "--json").stdout)}
+    assert listed["grammar"]["state"] == "embedded"
+    assert (listed["multi30k"]["state"], listed["multi30k"]["lines"]) == ("not fetched", 32_014)
+    facts = {row["property"]: row["value"] for row in json.loads(cli("data", "show", "multi30k", "--json").stdout)}
+    assert facts["split train"] == "29,000 lines"
+    assert "sha256" in facts["source train.en.gz"]
+    assert cli("data", "fetch", "grammar").stdout == b"grammar: embedded\n"
+    checked = cli("data", "check")
+    assert checked.stdout == b"grammar: 12,600 lines in each of en, de, fr, all as expected\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.environ.get("AIAYN_DATA"), reason="set AIAYN_DATA to a folder with multi30k")
+def test_real_corpus_passes_the_check(cli: Cli) -> None:
+    result = cli("data", "check", "multi30k", env={"AIAYN_DATA": os.environ["AIAYN_DATA"]})
+    assert result.stdout == b"multi30k: 32,014 lines in each of en, de, fr, all as expected\n", result.stderr
+
+
+# Machine, terminal, pipes ---------------------------------------------------------------------------------------------
+
+
+def test_more_gpus_than_there_are_is_refused_at_once(cli: Cli, tmp_path: Path) -> None:
+    """B55."""
+    result = cli("run", "table3", "--trial", "base", "--gpus-per-trial", "8", env={"CUDA_VISIBLE_DEVICES": ""})
+    refused(result, "asks for 8 GPUs and this machine has none", "--gpus-per-trial 0", "--address")
+    assert not (tmp_path / "workspace" / "runs").exists()
+
+
+def test_traceback_is_shown_when_asked_for_and_the_exit_code_stays(cli: Cli) -> None:
+    result = cli("translate", "abcdef", "--debug")
+    assert result.returncode == 2
+    assert result.stderr.startswith(b"Traceback")
+    assert b"ValueError: no finished run 'abcdef'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["list", "--claims"], ["list", "--json"], ["claims"], ["query", "FROM claims"], ["--help"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("reader", ["head -1", "exec <&-; sleep 2"], ids=["head", "closed"])
+def test_reader_that_had_enough_is_no_error(arguments: list[str], reader: str, home: Path, tmp_path: Path) -> None:
+    if arguments[0] in ("claims", "query"):
+        arguments = [*arguments, "--home", str(home)]
+    result = subprocess.run(
+        ["bash", "-c", f'"$@" | ({reader}); exit ${{PIPESTATUS[0]}}', "bash", str(SCRIPT), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        env={name: value for name, value in os.environ.items() if name not in WITHOUT},
+        check=False,
+        timeout=300,
+    )
+    assert result.stderr == b""
+    assert result.returncode == 0
+
+
+def test_status_of_an_empty_workspace_says_how_to_begin(cli: Cli) -> None:
+    result = cli("status")
+    assert result.returncode == 0
+    assert b"aiayn run table3" in result.stdout
+
+
+def test_home_comes_from_the_environment_and_the_option_wins(cli: Cli, home: Path, tmp_path: Path) -> None:
+    asked = ("query", "SELECT count(*) AS n FROM runs", "--format", "csv")
+    assert cli(*asked, env={"AIAYN_HOME": str(home)}).stdout == b"n\n1\n"
+    assert cli(*asked, "--home", home, env={"AIAYN_HOME": str(tmp_path / "other")}).stdout == b"n\n1\n"
+    assert cli(*asked, "--home", "here", env={"AIAYN_HOME": str(home)}).stdout == b"n\n0\n"
+
+
+def test_sql_is_read_from_standard_input(cli: Cli, home: Path) -> None:
+    result = cli("query", "-", "--format", "csv", "--home", home, stdin=b"SELECT trial FROM runs")
+    assert result.stdout == b"trial\nbase\n"

@@ -280,11 +280,11 @@ def write_corpus(root: Path, change: Callable[[str, list[bytes]], list[bytes] | 
 
 
 BROKEN = {
-    "a file missing": (lambda name, lines: None if name == "train.de.gz" else lines, "train.de.gz is missing"),
-    "a line missing": (lambda name, lines: lines[1:] if name == "train.de.gz" else lines, "29000 lines"),
+    "a file missing": (lambda name, lines: None if name == "train.en.gz" else lines, "train.en.gz is missing"),
+    "a line missing": (lambda name, lines: lines[1:] if name == "train.en.gz" else lines, "29000"),
     "no UTF-8": (
-        lambda name, lines: [*lines[:4], b"\xff", *lines[5:]] if name == "train.de.gz" else lines,
-        "train.de.gz line 5 is not UTF-8",
+        lambda name, lines: [*lines[:4], b"\xff", *lines[5:]] if name == "train.en.gz" else lines,
+        "train.en.gz line 5 is not UTF-8",
     ),
     "other text": (lambda name, lines: lines, "is not the text expected"),
 }
@@ -384,7 +384,8 @@ def test_home_comes_from_the_environment_and_the_option_wins(cli: Cli, home: Pat
     asked = ("query", "SELECT count(*) AS n FROM runs", "--format", "csv")
     assert cli(*asked, env={"AIAYN_HOME": str(home)}).stdout == b"n\n1\n"
     assert cli(*asked, "--home", home, env={"AIAYN_HOME": str(tmp_path / "other")}).stdout == b"n\n1\n"
-    assert cli(*asked, "--home", "here", env={"AIAYN_HOME": str(home)}).stdout == b"n\n0\n"
+    refused(cli(*asked, "--home", "absent", env={"AIAYN_HOME": str(home)}), "no workspace at", "absent", "--home")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sql_is_read_from_standard_input(cli: Cli, home: Path) -> None:

@@ -109,8 +109,8 @@ def decide(
             estimate, "undecided", f"runs by different code ({', '.join(codes)}): run both trials again", claim
         )
     if estimate.low is None:
-        reason = f"measured {estimate.mean:.2f}, 1 seed, and no spread between seeds is known at scale {scale.name}"
-        return _with(estimate, "undecided", f"{reason}; run at least 2 seeds", claim)
+        reason = f"measured {estimate.mean:.2f}, and no spread between seeds is known at scale {scale.name}"
+        return _with(estimate, "undecided", f"{reason}; run at least {estimate.num_seeds + 1} seeds", claim)
     if claim.kind == "order":
         return _decide_order(claim, scale, estimate)
     return _decide_equivalence(claim, scale, estimate)

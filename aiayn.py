@@ -299,7 +299,9 @@ def claims(
         get_study(study)
     if verdict is not None and verdict not in VERDICTS:
         raise no_such("verdict", verdict, VERDICTS, ", ".join(VERDICTS))
-    rows = claim_verdicts(_store(home), study, verdict, get_scale(scale).name if scale else None)
+    if scale is not None:
+        get_scale(scale)
+    rows = claim_verdicts(_store(home), study, verdict, scale)
     _print_rows(("claim", "scale", "kind", "expected", "measured", "low", "high", "verdict", "reason"), rows, as_json)
 
 
@@ -328,10 +330,10 @@ def query(
     from results.output import write
     from results.query import query as ask
 
+    if sql is None and not rebuild:
+        raise ValueError('no SQL was given; for example: aiayn query "SELECT * FROM table3"')
     store = _store(home, rebuild=rebuild)
     if sql is None:
-        if not rebuild:
-            raise ValueError('no SQL was given; for example: aiayn query "SELECT * FROM table3"')
         return
     suffix = output.suffix.removeprefix(".") if output is not None else ""
     format_ = format_ or (Format(suffix) if suffix in list(Format) else Format.table)

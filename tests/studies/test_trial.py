@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import torch
 
 from core.checkpoint import list_checkpoints, load_payload, newest_checkpoint
 from core.trainer import Trainer
-from results.run_folder import RunFolder
+from results.run_folder import RunFolder, read_json, write_json
 from studies import trial
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
@@ -45,6 +46,14 @@ def curves(folder: RunFolder) -> dict[tuple[int, str, str], float]:
         for row in attempt
         if row["name"] not in CLOCKED
     }
+
+
+def end_its_process(folder: RunFolder) -> None:
+    """Make the newest attempt the work of a process that is gone."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    started = folder.attempts()[-1].started_file
+    write_json(started, read_json(started) | {"pid": gone.pid})
 
 
 def scores(folder: RunFolder) -> list[tuple]:
@@ -127,10 +136,11 @@ def test_run_cut_off_anywhere_ends_as_the_unbroken_one(
     resumed_from = 0 if kept is None else int(kept.stem.removeprefix("step-"))
     assert resumed_from == {("after", 5): 5, ("before", 5): 0, ("before", 10): 5, ("after", 12): 12}[moment, step]
 
+    end_its_process(run.folder)
     execute(run, workspace)
     assert run.folder.status().status == "done"
     assert len(run.folder.attempts()) == 2
-    assert all(row["step"] > resumed_from for row in lines(run.folder)[1:2] for row in row)
+    assert all(row["step"] > resumed_from for attempt in lines(run.folder)[1:] for row in attempt)
     assert curves(run.folder) == curves(unbroken)
     assert scores(run.folder) == scores(unbroken)
     ours, theirs = weights(run.folder), weights(unbroken)
@@ -150,6 +160,17 @@ def test_run_that_is_done_is_left_alone(
     execute(plan(workspace, "base")[0], workspace)
     assert not updates
     assert {path: path.stat().st_mtime_ns for path in unbroken.path.rglob("*")} == before
+
+
+def test_run_that_another_process_works_on_is_left_to_it(
+    workspace: Workspace, plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = plan(workspace, "base")
+    RunFolder.create(workspace.runs, run.record).claim_attempt()
+    monkeypatch.setattr(trial, "HEARTBEAT_SECONDS", 0.1)
+    execute(run, workspace)
+    assert len(run.folder.attempts()) == 1
+    assert run.folder.status().status == "running"
 
 
 def test_attempt_taken_for_dead_commits_nothing(

@@ -20,6 +20,7 @@ from typer.exceptions import TyperException
 from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import SCALES, Scale, get_scale
+from studies.study import Study
 
 app = typer.Typer(
     name="aiayn",
@@ -91,7 +92,7 @@ class Format(StrEnum):
 @app.command("list")
 def list_(
     study: Annotated[str | None, typer.Argument(help="A study; without it all studies are listed.")] = None,
-    claims: Annotated[bool, typer.Option("--claims", help="List the claims instead of the trials.")] = False,
+    claims: Annotated[bool, typer.Option("--claims", help="The claims alone, of all studies or of this one.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -106,23 +107,29 @@ def list_(
     from core.complexity import num_parameters, training_flops
 
     if claims:
-        chosen = [get_study(study)] if study else STUDIES
-        rows = [(c.id, c.kind, c.expected, c.tolerance, c.unit, c.cell, c.statement) for s in chosen for c in s.claims]
-        _print_rows(("claim", "kind", "expected", "tolerance", "unit", "cell", "statement"), rows, as_json)
+        _print_claims([get_study(study)] if study else STUDIES, as_json)
     elif study is None:
         rows = [(s.name, s.title, s.cells, len(s.trials), len(s.claims)) for s in STUDIES]
         _print_rows(("study", "title", "cells", "trials", "claims"), rows, as_json)
         if not as_json:
             print("\n" + "\n".join(f"scale {scale.name}: {scale.description}" for scale in SCALES))
     else:
+        chosen = get_study(study)
         rows = []
-        for trial in get_study(study).trials:
+        for trial in chosen.trials:
             configs = [trial.config(scale) for scale in SCALES]
-            params = [round(num_parameters(config.model) / 1e6, 2) for config in configs]
+            params = [num_parameters(config.model) for config in configs]
             flops = [training_flops(config.model, config.train) for config in configs]
-            rows.append((trial.name, trial.group, trial.label, *params, *(f"{f:.1e}" for f in flops)))
-        heads = [f"params(M) {scale.name}" for scale in SCALES] + [f"FLOPs {scale.name}" for scale in SCALES]
+            rows.append((trial.name, trial.group, trial.label, *params, *flops))
+        heads = [f"{number}_{scale.name}" for number in ("params", "flops") for scale in SCALES]
         _print_rows(("trial", "row", "change", *heads), rows, as_json)
+        if not as_json:
+            _print_claims([chosen], as_json)
+
+
+def _print_claims(studies: Sequence[Study], as_json: bool) -> None:
+    rows = [(c.id, c.kind, c.expected, c.tolerance, c.unit, c.cell, c.statement) for s in studies for c in s.claims]
+    _print_rows(("claim", "kind", "expected", "tolerance", "unit", "cell", "statement"), rows, as_json)
 
 
 @app.command()

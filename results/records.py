@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 SCALES = ("smoke", "small", "paper")
-STATUSES = ("queued", "running", "done", "failed", "diverged")
 VERDICTS = (
     "reproduced",
     "not reproduced",

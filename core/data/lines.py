@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from core.data.corpus import DataError
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 18
 # Test sets are handed out as SGML; its tags would be translated and scored like words (A8).
 _MARKUP = re.compile(r"\s*</?(?:seg|doc|srcset|refset|tstset|mteval)\b", re.IGNORECASE)
 

@@ -86,9 +86,9 @@ def write_verdicts(store: Store) -> None:
         for scale in SCALES:
             blocked = next(filter(None, (missing_corpus(trial.config(scale)) for trial in study.trials)), None)
             for claim in study.claims:
-                if claim.kind == "exact" and scale.name != FULL_SCALE:
+                if claim.full_size and scale.name != FULL_SCALE:
                     continue  # about the paper's own sizes, so it stands at that scale alone
-                computed = study.computed[claim.id]() if claim.kind == "exact" else None
+                computed = claim.compute() if claim.compute else None
                 by_trial = measurements.get((study.name, scale.name, claim.metric), {})
                 verdict = decide(claim, scale, by_trial, computed, blocked)
                 rows.append(VerdictRow(claim=claim.id, scale=scale.name, **asdict(verdict)))

@@ -181,6 +181,7 @@ def _cost_claims() -> Iterator[Claim]:
                     "training_flops",
                     printed,
                     partial(training_flops, taken),
+                    trials=(f"{model}.{direction}",),
                     tolerance=digit / 2,  # printed to two digits
                     source="Table 2, footnote 5, section 5.2",
                     reading=reading,

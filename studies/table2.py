@@ -322,7 +322,7 @@ def _quoted_claims() -> Iterator[Claim]:
                     yield Claim(
                         id=f"table2.{row.id}.{direction}.{label}",
                         cell=f"Table 2, {row.model}, {what} {name}",
-                        statement=f"{row.model}: {what} {value:g} on newstest2014 {name}.",
+                        statement=f"{row.model}: {what} {value:g}, {name}.",
                         kind="value",
                         metric=metric,
                         trials=(),

@@ -97,12 +97,13 @@ def _build_study_pages(
     scales = {study: _scales_of(study, database) for study in studies}
     bodies: dict[tuple[str, str], Fragment] = {}
     failures = []
+
+    def body(study: str, scale: str) -> Fragment:
+        say(f"{study} at {scale} scale: running the notebook")
+        return _run_notebook(study, scale, database, output, say)
+
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as kernels:
-        waiting = {
-            kernels.submit(_run_notebook, study, scale, database, output, say): (study, scale)
-            for study in studies
-            for scale in scales[study]
-        }
+        waiting = {kernels.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
         for finished in as_completed(waiting):
             study, scale = waiting[finished]
             try:
@@ -116,9 +117,7 @@ def _build_study_pages(
             _page(output, study, stale).unlink(missing_ok=True)
         for scale in built:
             context = {"title": titles.get(study, study), "study": study, "scale": scale, "siblings": siblings}
-            _write_page(
-                _page(output, study, scale), snapshot, "study.html", context | {"body": bodies[study, scale]}
-            )
+            _write_page(_page(output, study, scale), snapshot, "study.html", context | {"body": bodies[study, scale]})
     return sorted(failures)
 
 
@@ -140,7 +139,7 @@ def _page(output: Path, study: str, scale: str) -> Path:
 
 
 def _scales_of(study: str, database: Path) -> list[str]:
-    """The scales at which a study has runs or a claim is decided without any; the smallest scale where there is none."""
+    """The scales at which a study has runs, or a claim that needs none and is decided; the smallest where none is."""
     present = {row["scale"] for row in data.runs(database, study)}
     present |= {
         scale
@@ -151,7 +150,6 @@ def _scales_of(study: str, database: Path) -> list[str]:
 
 
 def _run_notebook(study: str, scale: str, database: Path, output: Path, say: Callable[[str], None]) -> Fragment:
-    say(f"{study} at {scale} scale: running the notebook")
     failed_copy = output / f"{study}-{scale}.failed.ipynb"
     failed_copy.unlink(missing_ok=True)
     path, more = _notebook_of(study)

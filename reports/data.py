@@ -52,7 +52,8 @@ def claims(database: Path | str, scale: str, study: str | None = None) -> list[R
     return read(
         database,
         """
-        SELECT c.claim, c.study, c.cell, c.statement, c.kind, c.metric, c.expected, c.tolerance, c.unit, c.source, c.trials,
+        SELECT c.claim, c.study, c.cell, c.statement, c.kind, c.metric, c.expected, c.tolerance, c.unit, c.source,
+               c.trials, c.reading, c.misquote,
                CAST(? AS VARCHAR) AS scale, coalesce(v.verdict, 'not run') AS verdict,
                v.measured, v.low, v.high, v.num_runs, v.reason, v.decided
         FROM claims AS c LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = ?
@@ -69,6 +70,42 @@ def table3(database: Path | str, scale: str) -> list[Row]:
         database,
         """
         SELECT table3.* FROM table3 JOIN published_table3 AS published USING (trial)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def table1(database: Path | str, scale: str) -> list[Row]:
+    """Table 1 at one scale in the paper's order: orders of growth as printed, exponents counted and measured."""
+    return read(
+        database,
+        """
+        SELECT table1.* FROM table1 JOIN published_table1 AS published USING (layer)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def table2(database: Path | str, scale: str) -> list[Row]:
+    """Table 2 at one scale in the paper's order; rows of other systems are `quoted`."""
+    return read(
+        database,
+        """
+        SELECT table2.* FROM table2 JOIN published_table2 AS published USING (model)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def table4(database: Path | str, scale: str) -> list[Row]:
+    """Table 4 at one scale in the paper's order; rows of other parsers are `quoted`."""
+    return read(
+        database,
+        """
+        SELECT table4.* FROM table4 JOIN published_table4 AS published USING (parser, training)
         WHERE scale = ? ORDER BY published.position
         """,
         [scale],
@@ -134,9 +171,7 @@ def run(database: Path | str, run: str) -> Row:
 
 def run_metrics(database: Path | str, run: str, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
     """Some of a run's metrics over its steps, by (split, name): step, value, seconds."""
-    rows = read(
-        database, "SELECT split, name, step, value, seconds FROM metrics WHERE run = ? ORDER BY step", [run]
-    )
+    rows = read(database, "SELECT split, name, step, value, seconds FROM metrics WHERE run = ? ORDER BY step", [run])
     return {
         (split, name): [row for row in rows if row["split"] == split and row["name"] == name] for split, name in names
     }

@@ -86,8 +86,55 @@ def _differences_in_words(rows: Sequence[data.Row], metric: str, title: str) -> 
     return f"{title}, difference from base, published / measured: " + "; ".join(cells)
 
 
+def bleu_against_cost(database: Path | str, scale: str) -> Fragment:
+    """Table 2 as a picture: published BLEU against published cost, earlier systems hollow, one panel a direction.
+
+    What was measured has no place on the paper's axis of cost unless it was measured at the paper's scale; at any other
+    scale the picture is the paper's alone.
+    """
+    rows = data.table2(database, scale)
+    panels = []
+    for direction, name in (("ende", "English-German"), ("enfr", "English-French")):
+        known = [row for row in rows if row[f"published_bleu_{direction}"] and row[f"published_flops_{direction}"]]
+        if not known:
+            continue
+        with drawing(4.8, 3.6) as (figure, axes):
+            for quoted, color, face, label in (
+                (True, SERIES[0], PAPER, "earlier systems"),
+                (False, SERIES[1], SERIES[1], "Transformer"),
+            ):
+                chosen = [row for row in known if row["quoted"] is quoted]
+                axes.plot(
+                    [row[f"published_flops_{direction}"] for row in chosen],
+                    [row[f"published_bleu_{direction}"] for row in chosen],
+                    "o", color=color, markerfacecolor=face, markersize=7, markeredgewidth=1.8, label=label,
+                )  # fmt: skip
+                for row in chosen:
+                    axes.annotate(
+                        plain(row["label"].removeprefix("Transformer ").strip("()")),
+                        (row[f"published_flops_{direction}"], row[f"published_bleu_{direction}"]),
+                        xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7.5, color=MUTED,
+                    )  # fmt: skip
+            axes.set_xscale("log")
+            axes.margins(x=0.22, y=0.16)
+            axes.set_title(name)
+            axes.set_xlabel("training cost in FLOPs (log scale)")
+            axes.set_ylabel("BLEU")
+            axes.legend(loc="lower right")
+            cells = (
+                f"{row['label']} {number(row[f'published_bleu_{direction}'], 1)} at "
+                f"{row[f'published_flops_{direction}']:.1e}"
+                for row in known
+            )
+            words = f"{name}, published BLEU at training cost in FLOPs: " + "; ".join(cells)
+            panels.append(panel(figure, f"table2-{scale}-cost-{direction}", words))
+    if not panels:
+        return Fragment('<p class="empty">Table 2 is not in this database yet.</p>')
+    return render("figure.html", panels=panels, panel_width="26rem", caption="As published: BLEU on newstest2014.")
+
+
 def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
-    """Development perplexity by training step: one panel per group of Table 3's rows, with base in each.
+    """Development perplexity by training step: one panel per group of Table 3's rows with base in each, or one in all.
 
     The line is the mean over seeds, the band reaches from the lowest to the highest seed. All panels share their axes.
     A value that is not finite (a diverged run) ends the line there.
@@ -97,9 +144,7 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     ).dropna(subset="value")
     if curves.empty:
         return Fragment('<p class="empty">No learning curves yet: no run has been scored on the development set.</p>')
-    groups: dict[str, list[str]] = {}
-    for row in data.table3(database, scale):
-        groups.setdefault(row["row"], []).append(row["trial"])
+    groups = _panels_of_trials(database, study, scale, list(curves["trial"].unique()))
     panels = []
     for label, trials in groups.items():
         drawn = [trial for trial in trials if trial != "base" and (curves["trial"] == trial).any()]
@@ -115,9 +160,20 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     return render("figure.html", panels=panels, panel_width="min(24rem, 100%)", caption=caption)
 
 
+def _panels_of_trials(database: Path | str, study: str, scale: str, trials: Sequence[str]) -> dict[str, list[str]]:
+    """Which trials share a panel: the paper's groups of rows in Table 3, all of any other study in one."""
+    if study != "table3":
+        return {"all trials": list(trials)}
+    groups: dict[str, list[str]] = {}
+    for row in data.table3(database, scale):
+        groups.setdefault(row["row"], []).append(row["trial"])
+    return groups
+
+
 def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> None:
-    order = ["base", *trials]
-    colors = dict(zip(order, (INK, *SERIES), strict=False))
+    base = ["base"] if (curves["trial"] == "base").any() else []
+    order = [*base, *trials]
+    colors = dict(zip(order, (*[INK for _ in base], *SERIES), strict=False))
     dashes = dict(zip(order, ("", *DASHES), strict=False))
     sns.lineplot(
         data=curves[curves["trial"].isin(order)], x="step", y="value", hue="trial", hue_order=order, palette=colors,

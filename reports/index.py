@@ -1,4 +1,4 @@
-"""What stands on `index.html`: how each study's claims fare at each scale, every claim, and where the runs come from."""
+"""What stands on `index.html`: how studies fare at each scale, every claim, and where the runs come from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scorecard(database: Path, output: Path) -> dict[str, Any]:
         **tables.fold_claims(shown),
         "filters": [
             ("verdict", "Verdict", verdicts),
-            ("study", "Study", [study["study"] for study in studies if any(c["study"] == study["study"] for c in shown)]),
+            ("study", "Study", list(dict.fromkeys(claim["study"] for claim in shown))),
             ("scale", "Scale", active),
         ],
         "provenance": _provenance(runs, data.problems(database)),

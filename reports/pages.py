@@ -85,6 +85,14 @@ def measured(value: float | None) -> Markup | str:
     return number(value, 2) if plain else number(value)
 
 
+def power(value: float | None) -> Markup | str:
+    """A large number as the paper prints it, 2.3 · 10¹⁹; a dash where there is none."""
+    if value is None:
+        return number(value)
+    digits, _, exponent = f"{value:.1e}".partition("e")
+    return Markup("{} · 10<sup>{}</sup>").format(digits, int(exponent))
+
+
 def duration(seconds: float | None) -> Markup | str:
     """Seconds as a person says them: 48 s, 12 min, 3.4 h."""
     if seconds is None or seconds < 120:
@@ -121,7 +129,8 @@ def environment() -> Environment:
     env = Environment(
         loader=FileSystemLoader(SITE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    env.filters.update(number=number, measured=measured, duration=duration, moment=moment, slug=slug, score_notes=score_notes)
+    filters = (number, measured, power, duration, moment, slug, score_notes)
+    env.filters.update({function.__name__: function for function in filters})
     env.globals.update(
         scale_notes=SCALE_NOTES,
         verdict_styles=VERDICTS,

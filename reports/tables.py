@@ -102,6 +102,43 @@ def table3(database: Path | str, scale: str) -> Fragment:
     return render("table3.html", groups=groups, settings=settings, scale=scale, has_spread=has_spread)
 
 
+# What Table 1 is about, and in what each of them grows.
+_GROWTH = (
+    ("complexity", "Operations a layer", "ndkr"),
+    ("sequential", "Sequential operations", "n"),
+    ("path", "Longest path", "nr"),
+)
+
+
+def table1(database: Path | str, scale: str) -> Fragment:
+    """Table 1: orders of growth as printed, and the exponents that were counted from formulas or measured at work."""
+    rows = data.table1(database, scale)
+    printed = {"complexity": "complexity", "sequential": "sequential_operations", "path": "maximum_path_length"}
+    for row in rows:
+        row["cells"] = [
+            {
+                "printed": row[printed[quantity]],
+                "exponents": [
+                    (size, row[f"counted_{quantity}_{size}"], row[f"measured_{quantity}_{size}"])
+                    for size in sizes
+                    if row[f"counted_{quantity}_{size}"] is not None or row[f"measured_{quantity}_{size}"] is not None
+                ],
+            }
+            for quantity, _, sizes in _GROWTH
+        ]
+    return render("table1.html", rows=rows, quantities=[label for _, label, _ in _GROWTH])
+
+
+def table2(database: Path | str, scale: str) -> Fragment:
+    """Table 2: BLEU and training cost as printed, and what was measured of our rows; the others are quoted."""
+    return render("table2.html", rows=data.table2(database, scale), scale=scale, directions=("ende", "enfr"))
+
+
+def table4(database: Path | str, scale: str) -> Fragment:
+    """Table 4: F1 as printed, and what was measured of our rows; the others are quoted."""
+    return render("table4.html", rows=data.table4(database, scale), scale=scale)
+
+
 def runs(database: Path | str, study: str, scale: str) -> Fragment:
     """Where a study's numbers come from: runs, seeds, data, code, hardware, time, and how to run it again."""
     rows = data.runs(database, study, scale)
@@ -123,7 +160,7 @@ def all_runs(database: Path | str) -> dict[str, Any]:
 
 
 def link_runs(claims: Iterable[Row], runs: Sequence[Row]) -> None:
-    """Give each claim, as `runs`, the runs that speak for it: those of its trials at its scale, the newest of a seed."""
+    """Give each claim, as `runs`, those that speak for it: of its trials at its scale, the newest of a seed."""
     newest: dict[tuple[str, str, str], dict[int, Row]] = {}
     for run in runs:  # the newest first within trial and seed
         newest.setdefault((run["study"], run["scale"], run["trial"]), {}).setdefault(run["seed"], run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ import matplotlib.pyplot as plt
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 # Drawn in these colours, then each becomes a CSS variable of the page (style.css has the light and the dark value);
 # the hex value stays as the fallback where the page's style is absent. The series are after Okabe and Ito.
@@ -106,6 +107,33 @@ def _pdf(figure: Figure) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return "data:application/pdf;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+# Where a name may stand beside its point: offset in points, and which side of the text is at it.
+_PLACES = (
+    ((0, 6), "center", "bottom"),
+    ((0, -6), "center", "top"),
+    ((8, 0), "left", "center"),
+    ((-8, 0), "right", "center"),
+    ((0, 16), "center", "bottom"),
+    ((0, -16), "center", "top"),
+)
+
+
+def name_points(axes: Axes, points: Sequence[tuple[float, float, str]]) -> None:
+    """Write a name beside each point (x, y, name), at the first place where it covers no other name and no point."""
+    axes.figure.canvas.draw()  # the scales are settled, so that sizes on paper are known
+    taken = [Bbox.from_bounds(*(axes.transData.transform((x, y)) - 5), 10, 10) for x, y, _ in points]
+    for x, y, name in points:
+        for offset, across, along in _PLACES:
+            text = axes.annotate(
+                plain(name), (x, y), offset, textcoords="offset points", ha=across, va=along, fontsize=7.5, color=MUTED
+            )
+            box = text.get_window_extent()
+            if not box.count_overlaps(taken) or offset == _PLACES[-1][0]:
+                taken.append(box)
+                break
+            text.remove()
 
 
 def plain(text: str) -> str:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from reports import data
-from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, panel, plain
+from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, name_points, panel, plain
 from reports.pages import Fragment, number, render, slug
 
 _GROUPS = {"A": "heads", "B": "key size", "C": "size", "D": "dropout and smoothing", "E": "positions"}
@@ -109,14 +109,19 @@ def bleu_against_cost(database: Path | str, scale: str) -> Fragment:
                     [row[f"published_bleu_{direction}"] for row in chosen],
                     "o", color=color, markerfacecolor=face, markersize=7, markeredgewidth=1.8, label=label,
                 )  # fmt: skip
-                for row in chosen:
-                    axes.annotate(
-                        plain(row["label"].removeprefix("Transformer ").strip("()")),
-                        (row[f"published_flops_{direction}"], row[f"published_bleu_{direction}"]),
-                        xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7.5, color=MUTED,
-                    )  # fmt: skip
             axes.set_xscale("log")
             axes.margins(x=0.22, y=0.16)
+            name_points(
+                axes,
+                [
+                    (
+                        row[f"published_flops_{direction}"],
+                        row[f"published_bleu_{direction}"],
+                        row["label"].removeprefix("Transformer ").strip("()"),
+                    )
+                    for row in known
+                ],
+            )
             axes.set_title(name)
             axes.set_xlabel("training cost in FLOPs (log scale)")
             axes.set_ylabel("BLEU")

@@ -41,8 +41,9 @@ def _scale_card(scale: str, studies: list[Row], claims: list[Row], output: Path)
         own = [claim["verdict"] for claim in claims if claim["study"] == study["study"]]
         if not own:
             continue  # all that it claims is about another scale
-        page = output / f"{study['study']}-{scale}.html"
-        href = page.name if page.exists() else None
+        # A study without a run at this scale may have a page at another, where it says what it is about.
+        pages = (output / f"{study['study']}-{name}.html" for name in (scale, *SCALES))
+        href = next((page.name for page in pages if page.exists()), None)
         cards.append({**study, "claims": len(own), "counts": tables.count_verdicts(own), "href": href})
     decided = sum(claim["verdict"] in tables.DECIDED for claim in claims)
     return {"scale": scale, "studies": cards, "claims": len(claims), "decided": decided}

@@ -408,13 +408,13 @@ def compare(
       aiayn compare table3/base table3/h1
       aiayn compare 3f2a 77b0 --split test --metric bleu_paper --examples 5
     """
-    from studies.comparison import compare_runs
+    from studies.comparison import COLUMNS, compare_runs
 
     found = compare_runs(Workspace(home), (first, second), split.value, metric.value, samples, seed, examples)
     if as_json:
         print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
         return
-    _print_rows(found.heads, found.rows, as_json)
+    _print_rows(COLUMNS, found.rows, as_json)
     print(found.summary())
 
 

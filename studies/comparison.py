@@ -26,6 +26,7 @@ from results.run_folder import RunFolder
 from studies.runs import Workspace
 from studies.trained import find_run
 
+COLUMNS = ("run", "trial", "scale", "seed", "score", "low", "high", "output")
 # The chance of seeing a difference where there is none that is still called one.
 SIGNIFICANCE = 0.05
 
@@ -73,7 +74,7 @@ class RunComparison:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """One for each run: id, trial, scale, seed, score, its 95% interval, the file scored."""
+        """One for each run, in `COLUMNS`: `low` and `high` bound its score, `output` is the file that was scored."""
         return [
             (
                 output.record.run,
@@ -91,9 +92,9 @@ class RunComparison:
         ]
 
     @property
-    def heads(self) -> tuple[str, ...]:
-        """What the columns of `rows` are."""
-        return ("run", "trial", "scale", "seed", self.outputs[0].score.name, "low", "high", "output")
+    def metric(self) -> str:
+        """The score compared, as in `dev_bleu`."""
+        return self.outputs[0].score.name
 
     @property
     def conclusion(self) -> str:
@@ -111,7 +112,7 @@ class RunComparison:
         """Protocol, difference, conclusion, warnings and examples, in lines."""
         bootstrap, low, high = self.bootstrap, self.bootstrap.interval.low, self.bootstrap.interval.high
         lines = [
-            f"protocol: {self.outputs[0].score.signature}",
+            f"score: {self.metric} by {self.outputs[0].score.signature}",
             f"difference: {bootstrap.difference:+.2f} (first minus second), 95% interval [{low:+.2f}, {high:+.2f}], "
             f"p = {bootstrap.p_value:.3f} ({self.samples:,} samples, seed {self.seed})",
             self.conclusion,
@@ -131,13 +132,13 @@ class RunComparison:
         """All of it, ready for JSON."""
         score, bootstrap = self.outputs[0].score, self.bootstrap
         return {
-            "metric": score.name,
+            "metric": self.metric,
             "dataset": score.dataset,
             "num_items": score.num_items,
             "reference_sha256": self.outputs[0].reference_sha256,
             "signature": score.signature,
             "runs": [
-                dict(zip(self.heads, row, strict=True)) | {"warnings": output.warnings}
+                dict(zip(COLUMNS, row, strict=True)) | {"warnings": output.warnings}
                 for row, output in zip(self.rows, self.outputs, strict=True)
             ],
             "difference": bootstrap.difference,
@@ -192,7 +193,8 @@ def compare_runs(
                 f"scores {value:.4f} by {protocol.signature}: other versions are installed, or run it again"
             )
     sentences = [protocol.sentence_scores(counts) for counts in statistics]
-    farthest = np.argsort(-np.abs(sentences[0] - sentences[1]), kind="stable")[:num_examples]
+    gaps = np.abs(sentences[0] - sentences[1])
+    farthest = [index for index in np.argsort(-gaps, kind="stable")[:num_examples] if gaps[index] > 0]
     return RunComparison(
         outputs=outputs,
         bootstrap=compare_paired(*statistics, protocol, samples, seed),

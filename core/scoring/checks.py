@@ -15,7 +15,7 @@ from core.scoring.language import FUNCTION_WORDS, NAMES, guess_language
 _MARKUP = re.compile(r"</?(?:seg|doc|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 # Marks of sub-word tools where they touch a word (A12): of subword-nmt, also at the end of a line (A13), SentencePiece,
 # OpenNMT, word pieces and byte pairs. Two German lines of Multi30k are a lone @@, which is no mark.
-_SUBWORD_MARK = re.compile(r"[^\s@]@@(?:\s|$)|\u2581|\uffed|(?:^|\s)##\w|</w>")
+_SUBWORD_MARK = re.compile(r"[^\s@]@@(?:\s|$)|\u2581|\uffed|(?:^|\s)##(?!AT##)\w|</w>")
 # What Moses' tokeniser and the compound split leave behind, and no author writes.
 _MOSES_MARK = re.compile(r"&(?:quot|apos|bar|bra|ket|#124|#91|#93);|\s@-@\s|##AT##-##AT##")
 _ENTITY = re.compile(r"&(?:amp|lt|gt);")

@@ -404,6 +404,53 @@ def report(
     print(build_site(store.database, output or Workspace(home).site, studies or None, on_progress=_say))
 
 
+class Split(StrEnum):
+    """Parts of a corpus that a run is scored on."""
+
+    dev = "dev"
+    test = "test"
+
+
+class TextMetric(StrEnum):
+    """Scores of translated text."""
+
+    bleu = "bleu"
+    bleu_paper = "bleu_paper"
+    chrf = "chrf"
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    second: Annotated[str, typer.Argument(help="Another finished run, scored on the same text.")],
+    split: Annotated[Split, typer.Option("--split", help="Whose output.")] = Split.dev,
+    metric: Annotated[
+        TextMetric, typer.Option("--metric", help="sacreBLEU, BLEU as the paper computes it, or chrF.")
+    ] = TextMetric.bleu,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Test sets that the bootstrap draws.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap's draws.")] = 12_345,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="Show so many sentences that differ most.")] = 0,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Whether one run's translations are better than another's: paired bootstrap over the sentences.
+
+    \b
+    Examples:
+      aiayn compare table3/base table3/h1
+      aiayn compare 3f2a 77b0 --split test --metric bleu_paper --examples 5
+    """
+    from studies.comparison import COLUMNS, compare_runs
+
+    found = compare_runs(Workspace(home), (first, second), split.value, metric.value, samples, seed, examples)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        return
+    _print_rows(COLUMNS, found.rows, as_json)
+    print(found.summary())
+
+
 @data_app.command("list")
 def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
     """Corpora and their state here.

@@ -73,7 +73,20 @@ COMMANDS = dict(commands(typer.main.get_command(aiayn.app)))
 
 
 def test_every_command_that_the_design_names_is_there() -> None:
-    named = {"list", "plan", "run", "reproduce", "status", "claims", "query", "report", "translate", "doctor", "data"}
+    named = {
+        "list",
+        "plan",
+        "run",
+        "reproduce",
+        "status",
+        "claims",
+        "query",
+        "report",
+        "compare",
+        "translate",
+        "doctor",
+        "data",
+    }
     assert named == {path[0] for path in COMMANDS}
     assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "check"}
 

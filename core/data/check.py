@@ -44,7 +44,7 @@ FAULTY_SHARES: Mapping[str, float] = {
 _SWAPPED_SHARE = 0.5
 # A split's pieces per word may differ by this factor from the training text's (pitfall A29).
 PIECES_FACTOR = 1.3
-_SAMPLE_PAIRS = 20_000
+_SAMPLE_PAIRS = 10_000
 _VOCABULARY_SIZE = 8_000
 _SHOWN_SYMBOLS = 10
 

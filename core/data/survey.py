@@ -107,7 +107,7 @@ class Survey:
         self.longest_words = max(self.longest_words, longer)
         if longer > LONG_WORDS:
             yield LONG
-        if longer >= _LEAST_RATIO_WORDS and longer > OUTLYING_RATIO * shorter:
+        if longer >= _LEAST_RATIO_WORDS and longer > OUTLYING_RATIO * shorter > 0:
             yield RATIO
         if pair[0] == pair[1]:
             yield SAME

@@ -253,6 +253,11 @@ def test_a_stored_score_that_the_output_does_not_give_is_refused(damaged: Worksp
     compare(damaged, metric="chrf")
 
 
+def test_comparing_needs_no_torch() -> None:
+    program = "import sys, studies.comparison; sys.exit('torch' in sys.modules or 'ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
 # The command ----------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import SCALES, Scale, get_scale
-from studies.study import Study
+from studies.study import Study, no_such
 
 app = typer.Typer(
     name="aiayn",
@@ -299,7 +299,6 @@ def claims(
       aiayn claims --verdict agrees --json
     """
     from results.records import VERDICTS
-    from studies.registry import no_such
     from studies.scorecard import claim_verdicts
 
     if study is not None:

@@ -133,26 +133,18 @@ class Evidence:
     fails: Any
 
 
-def above(sample: Estimate, bound: float) -> Evidence:
-    """Evidence on "the true mean is above `bound`": an order has the bound 0."""
-    return Evidence(sample.p_above(bound), sample.p_below(bound))
+def evidence(sample: Estimate, lower: float, upper: float) -> Evidence:
+    """Evidence on "the true mean lies from `lower` to `upper`", either of which may be infinite.
 
-
-def below(sample: Estimate, bound: float) -> Evidence:
-    """Evidence on "the true mean is below `bound`"."""
-    return Evidence(sample.p_below(bound), sample.p_above(bound))
-
-
-def within(sample: Estimate, lower: float, upper: float) -> Evidence:
-    """Evidence on "the true mean lies from `lower` to `upper`", an equivalence.
-
-    It holds by two one-sided tests (TOST), of which the larger p-value counts: the interval lies inside. It fails on
-    either side, and two chances to do so wrongly double the smaller p-value.
+    An order or a threshold has one edge: its two p-values are those of the two one-sided t tests. An equivalence has
+    two: it holds by two one-sided tests (TOST), of which the larger p-value counts, so that the interval lies inside;
+    it fails on either side, and two chances to do so wrongly double the smaller p-value.
     """
     import numpy as np
 
+    num_edges = math.isfinite(lower) + math.isfinite(upper)
     holds = np.maximum(sample.p_above(lower), sample.p_below(upper))
-    fails = np.minimum(1.0, 2.0 * np.minimum(sample.p_below(lower), sample.p_above(upper)))
+    fails = np.minimum(1.0, num_edges * np.minimum(sample.p_below(lower), sample.p_above(upper)))
     return Evidence(holds[()], fails[()])
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from studies.claim import Claim
 from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import SCALES, Scale, get_scale
@@ -109,8 +111,11 @@ def list_(
     if claims:
         _print_claims([get_study(study)] if study else STUDIES, as_json)
     elif study is None:
-        rows = [(s.name, s.title, s.cells, len(s.trials), len(s.claims)) for s in STUDIES]
-        _print_rows(("study", "title", "cells", "trials", "claims"), rows, as_json)
+        rows = [
+            (s.name, s.title, s.cells, len(s.trials), len(s.claims), sum(bool(s.awaited_by(c)) for c in s.claims))
+            for s in STUDIES
+        ]
+        _print_rows(("study", "title", "cells", "trials", "claims", "awaiting trials"), rows, as_json)
         if not as_json:
             print("\n" + "\n".join(f"scale {scale.name}: {scale.description}" for scale in SCALES))
     else:
@@ -119,7 +124,10 @@ def list_(
         for trial in chosen.trials:
             configs = [trial.config(scale) for scale in SCALES]
             params = [num_parameters(config.model) for config in configs]
-            flops = [training_flops(config.model, config.train) for config in configs]
+            flops = [
+                training_flops(config.model, config.train, scale.sentence_pieces)
+                for config, scale in zip(configs, SCALES, strict=True)
+            ]
             rows.append((trial.name, trial.group, trial.label, *params, *flops))
         heads = [f"{number}_{scale.name}" for number in ("params", "flops") for scale in SCALES]
         _print_rows(("trial", "row", "change", *heads), rows, as_json)
@@ -128,8 +136,34 @@ def list_(
 
 
 def _print_claims(studies: Sequence[Study], as_json: bool) -> None:
-    rows = [(c.id, c.kind, c.expected, c.tolerance, c.unit, c.cell, c.statement) for s in studies for c in s.claims]
-    _print_rows(("claim", "kind", "expected", "tolerance", "unit", "cell", "statement"), rows, as_json)
+    rows = [_claim_fields(study, claim) for study in studies for claim in study.claims]
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    heads = ("claim", "kind", "expected", "unit", "cell", "statement", "remark")
+    _print_rows(heads, [[row[head] for head in heads] for row in map(_claim_in_words, rows)], False)
+
+
+def _claim_fields(study: Study, claim: Claim) -> dict[str, Any]:
+    """All that is stated about a claim, and the trials that it waits for."""
+    fields = {name: value for name, value in asdict(claim).items() if name not in ("id", "compute")}
+    awaited = list(study.awaited_by(claim))
+    return {"claim": claim.id, "study": study.name, **fields, "unit": claim.unit, "awaited": awaited}
+
+
+def _claim_in_words(fields: dict[str, Any]) -> dict[str, Any]:
+    expected = "" if fields["expected"] is None else _cell(fields["expected"])
+    if fields["bound"]:
+        expected = f"{fields['bound']} {expected}"
+    elif fields["tolerance"]:
+        expected = f"{expected} ± {_cell(fields['tolerance'])}"
+    remarks = [
+        fields["reading"] and f"reading: {fields['reading']}",
+        fields["misquote"] and "a misquotation: should fail",
+        fields["quoted"] and "quoted: another system's number",
+        fields["awaited"] and f"awaits {', '.join(fields['awaited'])}",
+    ]
+    return fields | {"expected": expected, "remark": "; ".join(filter(None, remarks))}
 
 
 @app.command()
@@ -555,7 +589,7 @@ def _cell(value: Any) -> str:
         case bool():
             return "yes" if value else "NO"
         case float():
-            return f"{value:.2e}" if abs(value) >= 1e6 else f"{value:.2f}"
+            return f"{value:.2f}" if value == 0 or 0.005 <= abs(value) < 1e6 else f"{value:.2e}"
         case int():
             return f"{value:,}"
     return str(value)

@@ -41,7 +41,7 @@ def studies(database: Path | str) -> list[Row]:
 def claims(database: Path | str, scale: str, study: str | None = None) -> list[Row]:
     """Claims in the registry's order with their verdict at one scale; a claim that nobody has judged is `not run`.
 
-    Exact claims are about the paper's own sizes, so they stand at that scale alone.
+    Claims about the paper's own sizes alone stand at that scale only.
     """
     return read(
         database,
@@ -50,7 +50,7 @@ def claims(database: Path | str, scale: str, study: str | None = None) -> list[R
                CAST(? AS VARCHAR) AS scale, coalesce(v.verdict, 'not run') AS verdict,
                v.measured, v.low, v.high, v.num_runs, v.reason, v.decided
         FROM claims AS c LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = ?
-        WHERE (? IS NULL OR c.study = ?) AND (c.kind <> 'exact' OR ? = 'paper')
+        WHERE (? IS NULL OR c.study = ?) AND (c.full_size IS NOT TRUE OR ? = 'paper')
         ORDER BY c.rowid
         """,
         [scale, scale, study, study, scale],

@@ -18,20 +18,24 @@ def computed(
     compute: Callable[[], float],
     *,
     source: str,
+    trials: tuple[str, ...] = (),
     kind: Kind = "exact",
     tolerance: float | None = None,
     bound: Bound | None = None,
     reading: str = "",
     misquote: bool = False,
 ) -> Claim:
-    """A claim about the number that `compute` gives: a threshold where it has a `bound`, else of this kind."""
+    """A claim about the number that `compute` gives: a threshold where it has a `bound`, else of this kind.
+
+    `trials` may name the one whose configuration it is about, so that a report shows it there.
+    """
     return Claim(
         id=id_,
         cell=cell,
         statement=statement,
         kind="threshold" if bound else kind,
         metric=metric,
-        trials=(),
+        trials=trials,
         source=source,
         expected=expected,
         tolerance=tolerance,

@@ -181,6 +181,7 @@ def _cost_claims() -> Iterator[Claim]:
                     "training_flops",
                     printed,
                     partial(training_flops, taken),
+                    trials=(f"{model}.{direction}",),
                     tolerance=digit / 2,  # printed to two digits
                     source="Table 2, footnote 5, section 5.2",
                     reading=reading,
@@ -321,7 +322,7 @@ def _quoted_claims() -> Iterator[Claim]:
                     yield Claim(
                         id=f"table2.{row.id}.{direction}.{label}",
                         cell=f"Table 2, {row.model}, {what} {name}",
-                        statement=f"{row.model}: {what} {value:g} on newstest2014 {name}.",
+                        statement=f"{row.model}: {what} {value:g}, {name}.",
                         kind="value",
                         metric=metric,
                         trials=(),

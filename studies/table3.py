@@ -216,6 +216,7 @@ def _parameter_claims(trials: dict[str, Trial]) -> list[Claim]:
                     "params_millions",
                     row.params_millions,
                     partial(_paper_parameters, trials[row.trial], vocab_size),
+                    trials=(row.trial,),
                     tolerance=0.5,  # printed to the million
                     source="Table 3",
                     reading=reading,

@@ -349,7 +349,8 @@ def _region(claim: Claim) -> tuple[float, float]:
 
 def _decide_computed(claim: Claim, computed: float) -> Verdict:
     holds = _is_within(claim, computed)
-    reason = f"computed: {_number(computed)} {claim.unit}".rstrip() + f" against {_expected(claim)}"
+    number = f"{computed:.6g} {claim.unit}".rstrip()
+    reason = f"computed at full size: {number} against the printed {_expected(claim)}"
     return Verdict("reproduced" if holds else "not reproduced", reason, computed, computed, computed)
 
 

@@ -17,7 +17,7 @@ Functions take and give numpy arrays or plain numbers, so that a simulation runs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +35,9 @@ MOST_SEEDS = 1_000
 
 @dataclass(frozen=True)
 class Spread:
-    """A standard deviation and the degrees of freedom that it rests on."""
+    """A standard deviation, a number or an array, and the degrees of freedom that it rests on."""
 
-    sd: float
+    sd: Any
     degrees: int
 
 
@@ -165,7 +165,7 @@ def holm(p_values: ArrayLike) -> NDArray:
     return adjusted
 
 
-def seeds_needed(decides: Any, fewest: int) -> int | None:
+def seeds_needed(decides: Callable[[int], bool], fewest: int) -> int | None:
     """The least number of seeds, from `fewest` to MOST_SEEDS, at which `decides(number)` is true; None if none is.
 
     `decides` must stay true once it is, as a test does whose mean and spread stay the same while its seeds grow.
@@ -181,31 +181,36 @@ def seeds_needed(decides: Any, fewest: int) -> int | None:
 
 @dataclass(frozen=True)
 class Fit:
-    """A power law's exponent with its standard error, from a straight line through the logarithms."""
+    """A power law's exponent, from a straight line through the logarithms, and the error of the fit."""
 
-    exponent: float
-    error: float
-    degrees: int
+    exponent: Any
+    error: Spread
 
 
-def fit_exponent(sizes: Sequence[float], costs: Sequence[float]) -> Fit:
-    """The power with which `costs` grow over `sizes`, by least squares on the logarithms of both.
+def fit_exponent(sizes: ArrayLike, costs: ArrayLike) -> Fit:
+    """The power with which costs grow over sizes, by least squares on the logarithms of both.
+
+    Args:
+        sizes: (m,), at least three different ones.
+        costs: (..., m).
 
     Raises:
-        ValueError: fewer than three sizes, unequal counts, or a number that has no logarithm.
+        ValueError: too few sizes, another number of costs, or a number that has no logarithm.
     """
     import numpy as np
 
-    if len(sizes) != len(costs) or len(set(sizes)) < 3:
-        raise ValueError(f"{len(set(sizes))} sizes and {len(costs)} costs: an exponent needs at least 3 of each")
-    if min(*sizes, *costs) <= 0:
-        raise ValueError(f"sizes and costs must be above 0; the least is {min(*sizes, *costs):g}")
-    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(costs, float))
+    sizes, costs = np.asarray(sizes, float), np.asarray(costs, float)
+    if costs.shape[-1:] != sizes.shape or len(np.unique(sizes)) < 3:
+        raise ValueError(f"{len(sizes)} sizes and costs of shape {costs.shape}: an exponent needs 3 sizes, a cost each")
+    if min(sizes.min(), costs.min()) <= 0:
+        raise ValueError(f"sizes and costs must be above 0; the least is {min(sizes.min(), costs.min()):g}")
+    x, y = np.log(sizes), np.log(costs)
     around = x - x.mean()
-    slope = float(around @ y / (around @ around))
-    residuals = y - y.mean() - slope * around
-    degrees = len(x) - 2
-    return Fit(slope, math.sqrt(float(residuals @ residuals) / degrees / float(around @ around)), degrees)
+    slope = y @ around / (around @ around)
+    residuals = y - y.mean(axis=-1, keepdims=True) - slope[..., None] * around
+    degrees = len(sizes) - 2
+    error = np.sqrt((residuals**2).sum(axis=-1) / degrees / (around @ around))
+    return Fit(slope[()], Spread(error[()], degrees))
 
 
 def percentile_interval(replicates: ArrayLike) -> tuple[float, float]:

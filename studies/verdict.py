@@ -52,8 +52,9 @@ class Measurements:
 
     Attributes:
         values: the score by seed.
-        bad_seeds: how the other seeds ended, `failed`, `diverged` or `not scored`.
-        unscored_items: by seed, the sentences that the scorer could not score.
+        bad_seeds: how other seeds ended, `failed`, `diverged`, or `done` without this score where others have it.
+        unscored: seeds whose output could not be scored, with the reason; a number there would be of a part of it.
+        unmeasured: whether runs are done and none of them has this score.
         identities, budgets, code_versions: of the runs behind `values`; one of each is what can be compared.
         replicates: by seed, the score of resampled test sets, the same draws for every run of a test set.
         fits: by seed, how far an exponent is uncertain by the fit that it comes from.
@@ -61,7 +62,8 @@ class Measurements:
 
     values: Mapping[int, float] = field(default_factory=dict)
     bad_seeds: Mapping[int, str] = field(default_factory=dict)
-    unscored_items: Mapping[int, int] = field(default_factory=dict)
+    unscored: Mapping[int, str] = field(default_factory=dict)
+    unmeasured: bool = False
     identities: frozenset[ScoreIdentity] = frozenset()
     budgets: frozenset[Budget] = frozenset()
     code_versions: frozenset[str] = frozenset()
@@ -143,20 +145,27 @@ def decide_family(questions: Sequence[Question]) -> list[Verdict]:
     "Holds" and "fails" are two families of hypotheses, each corrected at 2.5% by Holm's method, which needs no
     assumption on how claims depend on each other: many share the base model's runs.
     """
-    examined = [_examine(question) for question in questions]
-    tests = [outcome for outcome in examined if isinstance(outcome, _Test)]
-    if not tests:
-        return examined
+    outcomes = [_examine(question) for question in questions]
+    tests = [outcome for outcome in outcomes if isinstance(outcome, _Test)]
+    tested = iter(_decide_tests(tests) if tests else ())
+    verdicts = [next(tested) if isinstance(outcome, _Test) else outcome for outcome in outcomes]
+    return [
+        replace(verdict, reason=f"{verdict.reason}; often said of the paper, which says otherwise")
+        if question.claim.misquote
+        else verdict
+        for question, verdict in zip(questions, verdicts, strict=True)
+    ]
+
+
+def _decide_tests(tests: Sequence[_Test]) -> list[Verdict]:
+    """Verdicts on a family of at least one."""
     holds = holm([test.evidence.holds for test in tests])
     fails = holm([test.evidence.fails for test in tests])
     decided = {True: int((holds <= LEVEL).sum()), False: int((fails <= LEVEL).sum())}
-    verdicts = iter(
-        [
-            _conclude(test, float(holds_p), float(fails_p), len(tests), len(tests) - decided[test.points_to_holding])
-            for test, holds_p, fails_p in zip(tests, holds, fails, strict=True)
-        ]
-    )
-    return [next(verdicts) if isinstance(outcome, _Test) else outcome for outcome in examined]
+    return [
+        _conclude(test, float(holds_p), float(fails_p), len(tests), len(tests) - decided[test.points_to_holding])
+        for test, holds_p, fails_p in zip(tests, holds, fails, strict=True)
+    ]
 
 
 # Before the value ---------------------------------------------------------------------------------------------------
@@ -170,23 +179,22 @@ def _examine(question: Question) -> Verdict | _Test:
     if claim.compute is not None:
         return _decide_computed(claim, float(claim.compute()))
     samples = [question.measured.get(trial, Measurements()) for trial in claim.trials]
-    values = _values_by_seed([sample.values for sample in samples])
     bad = _bad_seeds(claim, samples)
+    unscored = [
+        f"the output of {trial}, seed {seed}, has no {claim.metric}: {reason}"
+        for trial, sample in zip(claim.trials, samples, strict=True)
+        for seed, reason in sorted(sample.unscored.items())
+    ]
+    values = _values_by_seed([sample.values for sample in samples])
     if not values:
-        return _without_values(question, samples, bad)
+        return _without_values(question, samples, bad, unscored)
     sample = _sample(question, samples, list(values.values()))
     draft = _draft(claim, sample, samples, list(values))
     difference = _what_differs(question, samples)
     if difference:
         return replace(draft, verdict="not comparable", reason="; ".join([difference, *bad]))
-    unscored = [
-        f"{count:,} of {_num_items(measured)} items of {trial}, seed {seed}, could not be scored"
-        for trial, measured in zip(claim.trials, samples, strict=True)
-        for seed, count in sorted(measured.unscored_items.items())
-        if count
-    ]
     if unscored:
-        return replace(draft, verdict="blocked", reason=f"{'; '.join(unscored)}: the rest is no score of the test set")
+        return replace(draft, verdict="blocked", reason="; ".join([*unscored, *bad]))
     if bad:
         return replace(draft, reason=f"{'; '.join(bad)}: the rest is a selection")
     codes = sorted(frozenset().union(*(measured.code_versions for measured in samples)))
@@ -202,14 +210,21 @@ def _examine(question: Question) -> Verdict | _Test:
     return _Test(question, sample, region, evidence(sample, *region), _statement(claim, sample.mean), draft)
 
 
-def _without_values(question: Question, samples: Sequence[Measurements], bad: Sequence[str]) -> Verdict:
+def _without_values(
+    question: Question, samples: Sequence[Measurements], bad: Sequence[str], unscored: Sequence[str]
+) -> Verdict:
     claim = question.claim
+    if unscored:
+        return Verdict("blocked", "; ".join([*unscored, *bad]))
     if bad:
         return Verdict("undecided", f"{'; '.join(bad)}: nothing is left to compare")
     if question.blocked:
         return Verdict("blocked", question.blocked)
     if question.awaited:
         return Verdict("not run", f"this version cannot run {' and '.join(question.awaited)} yet")
+    unmeasured = [trial for trial, sample in zip(claim.trials, samples, strict=True) if sample.unmeasured]
+    if unmeasured:
+        return Verdict("not run", f"runs of {' and '.join(unmeasured)} are done, and none has a score {claim.metric}")
     missing = [trial for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values]
     return Verdict("not run", f"no finished run of {' and '.join(missing) or 'both trials with one seed'}")
 
@@ -274,10 +289,6 @@ def _same_budget(found: Budget, wanted: Budget) -> bool:
 
 def _budget_words(budget: Budget) -> str:
     return f"{budget.source_tokens:,} + {budget.target_tokens:,} tokens an update for {budget.train_steps:,} updates"
-
-
-def _num_items(sample: Measurements) -> str:
-    return " or ".join(f"{number:,}" for number in sorted({each.num_items for each in sample.identities})) or "all"
 
 
 # The value ----------------------------------------------------------------------------------------------------------
@@ -424,7 +435,7 @@ def _basis(test: _Test) -> str:
         source = f"√2 × {prior.sd:g} between seeds: {prior.source}"
     else:
         source = prior.source
-    return f"{seeds}{own}, judged by {what if not own else 'one'} of {sample.spread:.2g} ({source})"
+    return f"{seeds}{own}, judged by {'one' if own else f'a {what}'} of {sample.spread:.2g} ({source})"
 
 
 def _seeds_in_words(test: _Test, num_open: int, family_size: int) -> str:

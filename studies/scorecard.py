@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from core.data import corpora
 from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
 from studies.claim import Claim
@@ -13,13 +13,16 @@ from studies.departures import list_departures
 from studies.measured import Measured, read_measured
 from studies.registry import STUDIES
 from studies.rows import claim_rows, published_rows, study_rows
-from studies.runs import Workspace, code_version, judging_version, missing_corpus
+from studies.runs import Workspace, code_version, corpus_obstacle, judging_version
 from studies.scales import SCALES, Scale
 from studies.study import Study
 from studies.verdict import FULL_SCALE, Question, decide_family
 
 if TYPE_CHECKING:
     import pyarrow
+
+# A corpus and the languages of it that are read.
+Data = tuple[str, tuple[str, ...]]
 
 
 def sync_registry(store: Store) -> None:
@@ -39,48 +42,50 @@ def write_verdicts(store: Store) -> None:
     The claims of one study at one scale are a family: a table is read as a whole, and its best row found in it.
     """
     sync_registry(store)
-    basis = _basis(store)  # before the runs are read: of what changes meanwhile, the next look takes account
+    obstacles = _obstacles(store)
+    basis = _basis(store, obstacles)  # before the runs are read: of what changes meanwhile, the next look takes account
     measured = read_measured(store)
     rows = []
     for study in STUDIES:
         for scale in SCALES:
-            questions = _questions(study, scale, measured)
+            questions = [
+                Question(
+                    claim=claim,
+                    scale=scale,
+                    measured={trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials},
+                    blocked=next(filter(None, (obstacles[data] for data in _data_of(study, claim, scale))), None),
+                    awaited=study.awaited_by(claim),
+                )
+                for claim in study.claims
+                if scale.name == FULL_SCALE or not claim.full_size  # what is about the paper's sizes stands there alone
+            ]
             for question, verdict in zip(questions, decide_family(questions), strict=True):
                 rows.append(VerdictRow(claim=question.claim.id, scale=scale.name, **asdict(verdict)))
     store.write_verdicts(rows, basis)
 
 
-def _questions(study: Study, scale: Scale, measured: Measured) -> list[Question]:
-    """A study's claims at a scale with all that is known; those about the paper's own sizes at its scale alone."""
-    obstacles = {trial.name: missing_corpus(trial.config(scale)) for trial in study.trials}
-    return [
-        Question(
-            claim=claim,
-            scale=scale,
-            measured={trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials},
-            blocked=_obstacle(claim, scale, obstacles),
-            awaited=study.awaited_by(claim),
-        )
-        for claim in study.claims
-        if scale.name == FULL_SCALE or not claim.full_size
-    ]
+def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
+    """What a claim's runs read at a scale: its trials' corpora or, where these do not exist yet, the claim's own."""
+    for name in claim.trials:
+        if name not in study.awaited:
+            data = study.trial(name).config(scale).data
+            yield data.corpus, (data.src, data.tgt)
+        elif claim.identity is not None and scale.name == claim.identity.scale:
+            corpus, _, languages = claim.identity.dataset.split("/")
+            yield corpus, tuple(languages.split("-"))
 
 
-def _obstacle(claim: Claim, scale: Scale, obstacles: dict[str, str | None]) -> str | None:
-    """What is missing for a claim's runs: what its trials need or, where they do not exist yet, what it is about."""
-    for trial in claim.trials:
-        if obstacles.get(trial):
-            return obstacles[trial]
-    identity = claim.identity
-    if identity is not None and scale.name == identity.scale:
-        corpus = identity.dataset.partition("/")[0]
-        if corpus not in corpora.CORPORA:
-            return f"corpus {corpus} is not available in this version"
-    return None
+def _obstacles(store: Store) -> dict[Data, str | None]:
+    """Why runs cannot begin in this workspace, for all data that claims are about; None where they can."""
+    wanted = {
+        data for study in STUDIES for scale in SCALES for claim in study.claims for data in _data_of(study, claim, scale)
+    }
+    folder = Workspace(store.home).data
+    return {data: corpus_obstacle(*data, folder) for data in sorted(wanted)}
 
 
-def _basis(store: Store) -> str:
-    """What verdicts follow from: the source that states and judges claims, and which runs have ended and how."""
+def _basis(store: Store, obstacles: dict[Data, str | None]) -> str:
+    """What verdicts follow from: the source that states and judges claims, the runs that have ended, the data here."""
     (row,) = store.fetch(
         """
         SELECT
@@ -89,7 +94,7 @@ def _basis(store: Store) -> str:
                 AS scores
         """
     ).to_pylist()
-    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']}"
+    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']} {sorted(obstacles.items())}"
 
 
 def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tuple[str, ...]]:
@@ -105,7 +110,7 @@ def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tupl
     if report is None:
         return store, ()
     # Not only if this call read something: a command that was killed has read runs and decided nothing.
-    if store.verdicts_basis() != _basis(store):
+    if store.verdicts_basis() != _basis(store, _obstacles(store)):
         write_verdicts(store)
     return store, report.problems
 

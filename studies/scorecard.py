@@ -10,7 +10,7 @@ from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
 from studies.claim import Claim
 from studies.departures import list_departures
-from studies.measured import Measured, read_measured
+from studies.gather import read_measured
 from studies.registry import STUDIES
 from studies.rows import claim_rows, published_rows, study_rows
 from studies.runs import Workspace, code_version, corpus_obstacle, judging_version
@@ -21,7 +21,7 @@ from studies.verdict import FULL_SCALE, Question, decide_family
 if TYPE_CHECKING:
     import pyarrow
 
-# A corpus and the languages of it that are read.
+# A corpus and the languages of it that are read; none for trees.
 Data = tuple[str, tuple[str, ...]]
 
 
@@ -52,7 +52,9 @@ def write_verdicts(store: Store) -> None:
                 Question(
                     claim=claim,
                     scale=scale,
-                    measured={trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials},
+                    measured={
+                        trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials
+                    },
                     blocked=next(filter(None, (obstacles[data] for data in _data_of(study, claim, scale))), None),
                     awaited=study.awaited_by(claim),
                 )
@@ -71,17 +73,21 @@ def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
             data = study.trial(name).config(scale).data
             yield data.corpus, (data.src, data.tgt)
         elif claim.identity is not None and scale.name == claim.identity.scale:
-            corpus, _, languages = claim.identity.dataset.split("/")
-            yield corpus, tuple(languages.split("-"))
+            corpus, _, *languages = claim.identity.dataset.split("/")
+            yield corpus, tuple(languages[0].split("-")) if languages else ()
 
 
 def _obstacles(store: Store) -> dict[Data, str | None]:
     """Why runs cannot begin in this workspace, for all data that claims are about; None where they can."""
     wanted = {
-        data for study in STUDIES for scale in SCALES for claim in study.claims for data in _data_of(study, claim, scale)
+        data
+        for study in STUDIES
+        for scale in SCALES
+        for claim in study.claims
+        for data in _data_of(study, claim, scale)
     }
     folder = Workspace(store.home).data
-    return {data: corpus_obstacle(*data, folder) for data in sorted(wanted)}
+    return {(corpus, languages): corpus_obstacle(corpus, languages or None, folder) for corpus, languages in wanted}
 
 
 def _basis(store: Store, obstacles: dict[Data, str | None]) -> str:

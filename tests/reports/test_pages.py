@@ -81,7 +81,19 @@ class _Reader(HTMLParser):
 
 def _claim(**values):
     names = ("claim", "study", "cell", "statement", "expected", "tolerance", "unit", "scale", "measured", "low", "high")
-    return dict.fromkeys(names) | {"num_runs": 0, "reason": None, "verdict": "agrees", "claim": "c"} | values
+    return (
+        dict.fromkeys(names)
+        | {
+            "num_runs": 0,
+            "misquote": False,
+            "reading": "",
+            "full_size": False,
+            "reason": None,
+            "verdict": "agrees",
+            "claim": "c",
+        }
+        | values
+    )
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))

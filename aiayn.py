@@ -414,6 +414,53 @@ def report(
     print(build_site(store.database, output or Workspace(home).site, studies or None, on_progress=_say))
 
 
+class Split(StrEnum):
+    """Parts of a corpus that a run is scored on."""
+
+    dev = "dev"
+    test = "test"
+
+
+class TextMetric(StrEnum):
+    """Scores of translated text."""
+
+    bleu = "bleu"
+    bleu_paper = "bleu_paper"
+    chrf = "chrf"
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    second: Annotated[str, typer.Argument(help="Another finished run, scored on the same text.")],
+    split: Annotated[Split, typer.Option("--split", help="Whose output.")] = Split.dev,
+    metric: Annotated[
+        TextMetric, typer.Option("--metric", help="sacreBLEU, BLEU as the paper computes it, or chrF.")
+    ] = TextMetric.bleu,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Test sets that the bootstrap draws.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap's draws.")] = 12_345,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="Show so many sentences that differ most.")] = 0,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Whether one run's translations are better than another's: paired bootstrap over the sentences.
+
+    \b
+    Examples:
+      aiayn compare table3/base table3/h1
+      aiayn compare 3f2a 77b0 --split test --metric bleu_paper --examples 5
+    """
+    from studies.comparison import COLUMNS, compare_runs
+
+    found = compare_runs(Workspace(home), (first, second), split.value, metric.value, samples, seed, examples)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        return
+    _print_rows(COLUMNS, found.rows, as_json)
+    print(found.summary())
+
+
 @data_app.command("list")
 def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
     """Corpora and their state here.
@@ -422,11 +469,19 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
     Example:
       aiayn data list
     """
-    from core.data.corpora import CORPORA
+    from core.data import corpora
 
+    folder = Workspace(home).data
     rows = [
-        (c.name, c.task, " ".join(c.languages), sum(c.splits.values()), c.licence, c.state(Workspace(home).data))
-        for c in CORPORA.values()
+        (
+            corpus.name,
+            corpus.task,
+            " ".join(corpus.languages),
+            None if None in corpus.splits.values() else sum(corpus.splits.values()),
+            corpus.licence,
+            str(corpus.state(folder)),
+        )
+        for corpus in corpora.known(folder).values()
     ]
     _print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
 
@@ -439,18 +494,19 @@ def data_show(name: str, home: Home = DEFAULT_HOME, as_json: AsJson = False, deb
     Example:
       aiayn data show multi30k
     """
-    from core.data.corpora import get
+    from core.data import corpora
 
-    corpus = get(name)
+    folder = Workspace(home).data
+    corpus = corpora.get(name, folder)
     facts = [
         ("name", corpus.name),
         ("description", corpus.description),
         ("languages", " ".join(corpus.languages)),
-        *((f"split {split}", f"{count:,} lines") for split, count in corpus.splits.items()),
+        *((f"split {split}", f"{count:,} lines" if count else "as made") for split, count in corpus.splits.items()),
         ("licence", corpus.licence),
         ("citation", corpus.citation),
-        ("state", corpus.state(Workspace(home).data)),
-        *((f"source {source.file}", f"{source.url} sha256 {source.sha256}") for source in corpus.sources),
+        ("state", str(corpus.state(folder))),
+        *((f"source {source.file}", f"{source.url} {source.checksum}") for source in corpus.sources),
     ]
     _print_rows(("property", "value"), facts, as_json)
 
@@ -463,9 +519,10 @@ def data_fetch(name: str, home: Home = DEFAULT_HOME, debug: Debug = False) -> No
     Example:
       aiayn data fetch multi30k
     """
-    from core.data.corpora import get
+    from core.data import corpora
 
-    corpus, folder = get(name), Workspace(home).data
+    folder = Workspace(home).data
+    corpus = corpora.get(name, folder)
     corpus.fetch(folder)
     print(f"{name}: {corpus.state(folder)}")
 
@@ -482,15 +539,17 @@ def data_check(
     Example:
       aiayn data check grammar
     """
-    from core.data.corpora import CORPORA, get
+    from core.data import corpora
 
     folder = Workspace(home).data
-    for name in names or [c.name for c in CORPORA.values() if c.state(folder) != "not fetched"]:
-        if get(name).state(folder) == "not fetched":
+    known = corpora.known(folder)
+    for name in names or [name for name, corpus in known.items() if corpus.state(folder).kind != "not fetched"]:
+        corpus = corpora.get(name, folder)
+        if corpus.state(folder).kind == "not fetched":
             raise ValueError(f"corpus {name} is not here; get it with: aiayn data fetch {name}")
-        get(name).verify(folder)
-        languages = ", ".join(get(name).languages)
-        print(f"{name}: {sum(get(name).splits.values()):,} lines in each of {languages}, all as expected")
+        corpus.verify(folder)
+        languages = ", ".join(corpus.languages)
+        print(f"{name}: {sum(corpus.splits.values()):,} lines in each of {languages}, all as expected")
 
 
 @app.command()

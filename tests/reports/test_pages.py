@@ -80,7 +80,21 @@ class _Reader(HTMLParser):
 
 
 def _claim(**values):
-    names = ("claim", "study", "cell", "statement", "expected", "tolerance", "unit", "scale", "measured", "low", "high")
+    names = (
+        "claim",
+        "study",
+        "cell",
+        "statement",
+        "expected",
+        "tolerance",
+        "unit",
+        "scale",
+        "measured",
+        "low",
+        "high",
+        "test_low",
+        "test_high",
+    )
     return (
         dict.fromkeys(names)
         | {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from core.config import RunConfig
-from core.data.corpus import decode_lines
+from core.data.lines import decode_lines
 from core.data.prepare import prepare
 from core.data.split import ParallelSplit
 from core.scoring.bleu import hash_lines

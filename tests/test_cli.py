@@ -165,7 +165,7 @@ def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
     result = cli("plan", "table3", "--scale", "paper")
     assert result.returncode == 0
     lines = result.stdout.decode().splitlines()
-    assert lines[-1] == "blocked: corpus wmt14 is not available in this version"
+    assert lines[-1] == "blocked: corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
     assert sum(" blocked " in line for line in lines) == 20
 
 

@@ -60,7 +60,7 @@ def test_ids_differ_by_trial_seed_scale_and_configuration(workspace: Workspace) 
 
 def test_id_differs_by_data(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     before = ids(plan_runs(STUDY, SMOKE, 1, workspace))
-    monkeypatch.setattr(runs, "_data_fingerprint", lambda corpus, src, tgt: "0123456789abcdef")
+    monkeypatch.setattr(runs, "data_fingerprint", lambda config, cache_dir: "0123456789abcdef")
     assert set(before).isdisjoint(ids(plan_runs(STUDY, SMOKE, 1, workspace)))
 
 
@@ -139,7 +139,7 @@ def test_paper_scale_is_planned_and_blocked_with_what_is_missing(workspace: Work
     """B74: neither failed nor 0."""
     for run in plan_runs(STUDY, PAPER, 1, workspace):
         assert run.status.status == "blocked"
-        assert run.status.reason == "corpus wmt14 is not available in this version"
+        assert run.status.reason == "corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
 
 
 @pytest.mark.parametrize("number", [0, -1])

@@ -31,7 +31,7 @@ Plan = Callable[..., list[PlannedRun]]
 
 @pytest.fixture(scope="module")
 def references(tiny_data: Path) -> dict[str, list[str]]:
-    return {split: GRAMMAR.load_split(split, "de", tiny_data) for split in ("dev", "test")}
+    return {split: GRAMMAR.load_pair(split, "en", "de", tiny_data)[1] for split in ("dev", "test")}
 
 
 def write_run(run: PlannedRun, outputs: dict[str, list[str]], references: dict[str, list[str]], **changes) -> RunFolder:
@@ -148,7 +148,7 @@ def test_examples_begin_with_the_greatest_difference(
         write_run(run, {"dev": output}, references)
     found = compare(empty, num_examples=5).examples
     assert [example.line for example in found] == [7, 10]  # no other differs
-    sources = GRAMMAR.load_split("dev", "en", tiny_data)
+    sources = GRAMMAR.load_pair("dev", "en", "de", tiny_data)[0]
     assert (found[0].source, found[0].reference) == (sources[6], lines[6])
     assert (found[0].outputs, found[1].outputs) == ((lines[6], ""), (lines[9], f"{lines[9]} Ja."))
     assert found[0].scores == pytest.approx((100.0, 0.0))

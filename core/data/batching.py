@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -161,6 +161,35 @@ class UpdateStream:
         )
 
 
+def share(update: Sequence[Indices], split: ParallelSplit, rank: int, world_size: int) -> list[Indices]:
+    """One rank's micro-batches of an update that `world_size` ranks compute together.
+
+    The sentences of the update, in the order of its micro-batches, are cut where the tokens of both sides divide
+    evenly; a micro-batch that holds a cut is divided there. So ranks differ by about a sentence in their tokens, pad
+    no more than one rank alone, and together have every sentence of the update once, whatever their number.
+
+    Raises:
+        ValueError: no such rank, or fewer sentences than ranks, which would leave one without work.
+    """
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank={rank} must be at least 0 and less than world_size={world_size}")
+    sentences = np.concatenate(update)
+    if len(sentences) < world_size:
+        raise ValueError(
+            f"an update of {len(sentences)} sentences cannot be shared by {world_size} ranks; use fewer of them, "
+            "or raise source_tokens and target_tokens"
+        )
+    tokens = split.src_lengths[sentences].astype(np.int64) + split.tgt_lengths[sentences]
+    parts = np.arange(1, world_size)
+    cuts = _even_cuts(tokens, world_size)
+    # One sentence a rank at least: part i begins at i or later, and leaves one for each part after it.
+    cuts = parts + np.clip(np.maximum.accumulate(cuts - parts), 0, len(sentences) - world_size)
+    begin, end = np.concatenate([[0], cuts, [len(sentences)]])[rank : rank + 2]
+    starts = np.cumsum([0, *map(len, update)])
+    pieces = (batch[max(begin - start, 0) : max(end - start, 0)] for start, batch in zip(starts, update, strict=False))
+    return [piece for piece in pieces if len(piece)]
+
+
 def evaluation_batches(split: ParallelSplit, max_batch_tokens: int) -> list[Indices]:
     """Batches of like lengths over a whole split, longest first so that memory runs out at once or never.
 
@@ -191,10 +220,14 @@ def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, rng: np.random.
 
 def _cut_evenly(order: Indices, lengths: Lengths, num_shares: int) -> list[Indices]:
     """Consecutive parts of `order` with equal numbers of tokens, as near as whole sentences allow; none is empty."""
-    ends = np.cumsum(lengths[order])
-    middles = ends - lengths[order] / 2
-    cuts = np.searchsorted(middles, ends[-1] * np.arange(1, num_shares) / num_shares)
-    return [share for share in np.split(order, cuts) if len(share)]
+    return [share for share in np.split(order, _even_cuts(lengths[order], num_shares)) if len(share)]
+
+
+def _even_cuts(tokens: Lengths, num_parts: int) -> NDArray[np.int64]:
+    """(num_parts - 1,) places that divide consecutive sentences into parts of equal tokens, rising."""
+    ends = np.cumsum(tokens, dtype=np.int64)
+    middles = ends - tokens / 2
+    return np.searchsorted(middles, ends[-1] * np.arange(1, num_parts) / num_parts)
 
 
 def _fit(share: Indices, src_lengths: Lengths, tgt_lengths: Lengths, max_tokens: int) -> list[Indices]:

@@ -156,7 +156,7 @@ def _write(corpus: Corpus, data: DataConfig, cache_dir: Path, folder: Path) -> N
         for split, sides in lines.items()
     }
     dropped = dict.fromkeys(corpus.splits, 0)
-    keep = np.maximum(*(side.lengths for side in pieces[TRAIN_SPLIT])) < data.max_train_pieces
+    keep = np.maximum(*(side.lengths for side in pieces[TRAIN_SPLIT])) <= data.max_train_pieces
     if not keep.any():
         raise DataError(
             f"{corpus.name}: every training pair is longer than max_train_pieces={data.max_train_pieces}; raise it"
@@ -219,7 +219,7 @@ def _read_sentences(folder: Path, split: str, side: str) -> Sentences:
         offsets = np.load(folder / f"{split}.{side}.offsets.npy")
     except (OSError, ValueError, EOFError) as error:
         raise _damaged(folder, f"{split}.{side}: {error}") from error
-    return Sentences(np.asarray(pieces), offsets)
+    return Sentences(np.asarray(pieces), offsets, (np.diff(offsets) + 1).astype(np.int32))
 
 
 def _read_lines(folder: Path, split: str) -> tuple[list[str], list[str]]:

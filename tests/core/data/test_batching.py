@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config import DataConfig, TrainConfig
-from core.data.batching import UpdateStream, collate, epoch_batches, evaluation_batches
+from core.data.batching import UpdateStream, collate, epoch_batches, evaluation_batches, share
 from core.data.prepare import prepare
 from core.data.split import ParallelSplit, Sentences
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -237,3 +237,51 @@ def _require_little_padding(split, budget, room):
         # An epoch is a whole number of updates, so a small set fills each by less than its budget.
         worth = max(lengths.sum() for lengths in (src, tgt)) / budget
         assert fullest == pytest.approx(budget * worth / math.ceil(worth))
+
+
+@given(lengths_pairs, st.integers(1, 9), st.integers(40, 400), st.integers(0, 2**32))
+def test_ranks_share_an_update_without_loss_or_double(pairs, world_size, room, seed):
+    split = split_of(*np.array(pairs).T)
+    stream = UpdateStream(split, config(micro_batch_tokens=room), seed)
+    for _ in range(3):
+        update = stream.next_update()
+        whole = np.concatenate(update)
+        if len(whole) < world_size:
+            with pytest.raises(ValueError, match=f"an update of {len(whole)} sentences cannot be shared by"):
+                share(update, split, 0, world_size)
+            continue
+        parts = [share(update, split, rank, world_size) for rank in range(world_size)]
+        assert np.array_equal(np.concatenate([batch for part in parts for batch in part]), whole)
+        assert all(len(batch) for part in parts for batch in part)
+        assert all(parts)
+        assert sum(map(len, parts)) <= len(update) + world_size - 1
+        mates = [set(batch.tolist()) for batch in update]
+        assert all(any(mate.issuperset(batch.tolist()) for mate in mates) for part in parts for batch in part)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 8])
+def test_ranks_have_equal_tokens(world_size):
+    split = split_of(*correlated_lengths(3_000))
+    stream = UpdateStream(split, config(source_tokens=8_000, target_tokens=8_000, micro_batch_tokens=4_096), seed=1)
+    longest = split.src_lengths.max() + split.tgt_lengths.max()
+    for _ in range(8):
+        update = stream.next_update()
+        tokens = [
+            sum(int(split.src_lengths[batch].sum() + split.tgt_lengths[batch].sum()) for batch in part)
+            for part in (share(update, split, rank, world_size) for rank in range(world_size))
+        ]
+        assert max(tokens) - min(tokens) <= 2 * longest
+
+
+def test_a_rank_alone_has_the_update_itself():
+    split = split_of(*correlated_lengths(500))
+    update = UpdateStream(split, config(), seed=1).next_update()
+    for batch, shared in zip(update, share(update, split, 0, 1), strict=True):
+        assert np.array_equal(batch, shared)
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0)])
+def test_a_rank_that_does_not_exist_is_refused(rank, world_size):
+    split = split_of([5, 6, 7], [6, 7, 8])
+    with pytest.raises(ValueError, match=f"rank={rank} must be at least 0 and less than world_size={world_size}"):
+        share([np.arange(3)], split, rank, world_size)

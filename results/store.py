@@ -125,7 +125,9 @@ class Store:
         strays = sorted({row.study for row in claims} - {row.study for row in studies})
         if strays:
             raise ValueError(f"claims name no study: {', '.join(strays)}")
-        state = hashlib.sha256(repr((list(studies), list(claims), list(published), list(departures))).encode()).hexdigest()
+        state = hashlib.sha256(
+            repr((list(studies), list(claims), list(published), list(departures))).encode()
+        ).hexdigest()
         with self._writing() as present:
             if present.meta.get("registry") == state:
                 return

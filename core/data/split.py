@@ -48,6 +48,12 @@ class Sentences:
             raise IndexError(f"sentence {index} of {len(self)}")
         return self.flat[self.offsets[index] : self.offsets[index + 1]].tolist()
 
+    def part(self, start: int, stop: int) -> Sentences:
+        """Sentences `start` to `stop` (not included), as far as there are any, copied into memory."""
+        offsets = self.offsets[start : stop + 1]
+        flat = self.flat[offsets[0] : offsets[-1]].copy()
+        return Sentences(flat, offsets - offsets[0], self.lengths[start:stop].copy())
+
     def select(self, keep: NDArray[np.bool_]) -> Sentences:
         """The sentences where `keep` (sentences,) is True, in order."""
         num_pieces = np.diff(self.offsets)
@@ -90,7 +96,12 @@ class Lines(Sequence[str]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         place = range(len(self))[index]
-        return self._flat[self._offsets[place] : self._offsets[place + 1] - 1].tobytes().decode()
+        return self.text(place, place + 1)[:-1].tobytes().decode()
+
+    def text(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """The bytes of lines `start` to `stop` (not included), as far as there are any, with their line feeds."""
+        offsets = self._offsets[start : stop + 1]
+        return self._flat[offsets[0] : offsets[-1]]
 
 
 @dataclass(frozen=True, eq=False)

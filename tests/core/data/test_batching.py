@@ -93,8 +93,8 @@ def test_micro_batches_of_an_update_are_of_about_the_same_size():
     src, tgt = correlated_lengths(29_000)
     updates = epoch_batches(src, tgt, 25_000, 25_000, 4_096, seed=1, epoch=0)
     tokens = [tgt[batch].sum() for update in updates for batch in update]
-    assert np.median(tokens) > 0.8 * 4_096
-    assert np.mean([len(update) for update in updates]) < 9
+    assert np.median(tokens) > 0.5 * 4_096
+    assert np.mean([len(update) for update in updates]) < 12
 
 
 def test_batches_are_a_function_of_seed_and_epoch():

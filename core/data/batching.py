@@ -32,6 +32,11 @@ _PADDING_ALLOWANCE = 0.1
 _LEAST_SHARES = 176
 # ... but in a very small set, shares of a few sentences would cost more than the padding.
 _LEAST_SHARE_SENTENCES = 16
+# An update mixes the lengths of as many shares, as the paper's did with a batch on each of 8 GPUs, whatever a
+# micro-batch could hold ...
+_SHARES_PER_UPDATE = 8
+# ... unless they were so small that a device would be idle most of the time.
+_LEAST_SHARE_TOKENS = 2_000
 # Sentences whose sorting keys are made at a time, so that what is made on the way stays small.
 _KEYS_AT_ONCE = 1 << 20
 
@@ -103,7 +108,8 @@ def epoch_batches(
     """One epoch: updates, each a list of micro-batches, each the indices of its sentences; every sentence once.
 
     Sentences are put in order of length and cut into shares of equal size; an update takes a fixed number of shares,
-    drawn at random, so that it mixes lengths though a share hardly pads. All updates of an epoch thus have the same
+    drawn at random, so that it mixes lengths though a share hardly pads. (Below 4,000 tokens an update is one share
+    of a large set, and so of about one length.) All updates of an epoch thus have the same
     number of tokens, up to a sentence a share, and no small update is left over at its end. The side that would
     exceed its budget first (`source_tokens` or `target_tokens`) comes as near to it as a whole number of updates
     allows; the other side stays below its own on average. A set smaller than one update is one update.
@@ -126,7 +132,8 @@ def epoch_batches(
     num_updates = math.ceil(max(updates_worth))
     room = micro_batch_tokens * (1 - _PADDING_ALLOWANCE)
     least_shares = max(max(totals) / room, min(_LEAST_SHARES, len(order) / _LEAST_SHARE_SENTENCES))
-    shares_per_update = math.ceil(least_shares / num_updates)
+    mixed_shares = min(_SHARES_PER_UPDATE, int(max(totals) / num_updates / _LEAST_SHARE_TOKENS))
+    shares_per_update = max(math.ceil(least_shares / num_updates), mixed_shares)
     binding_lengths = src_lengths if updates_worth[0] >= updates_worth[1] else tgt_lengths
     cuts = _even_cuts(binding_lengths[order], num_updates * shares_per_update)
     # A share without a sentence, as a very long one makes it, is none.

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,10 +19,11 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from studies.claim import Claim
 from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import SCALES, Scale, get_scale
-from studies.study import Study
+from studies.study import Study, no_such
 
 app = typer.Typer(
     name="aiayn",
@@ -110,8 +112,11 @@ def list_(
     if claims:
         _print_claims([get_study(study)] if study else STUDIES, as_json)
     elif study is None:
-        rows = [(s.name, s.title, s.cells, len(s.trials), len(s.claims)) for s in STUDIES]
-        _print_rows(("study", "title", "cells", "trials", "claims"), rows, as_json)
+        rows = [
+            (s.name, s.title, s.cells, len(s.trials), len(s.claims), sum(bool(s.awaited_by(c)) for c in s.claims))
+            for s in STUDIES
+        ]
+        _print_rows(("study", "title", "cells", "trials", "claims", "awaiting trials"), rows, as_json)
         if not as_json:
             print("\n" + "\n".join(f"scale {scale.name}: {scale.description}" for scale in SCALES))
     else:
@@ -120,7 +125,10 @@ def list_(
         for trial in chosen.trials:
             configs = [trial.config(scale) for scale in SCALES]
             params = [num_parameters(config.model) for config in configs]
-            flops = [training_flops(config.model, config.train) for config in configs]
+            flops = [
+                training_flops(config.model, config.train, scale.sentence_pieces)
+                for config, scale in zip(configs, SCALES, strict=True)
+            ]
             rows.append((trial.name, trial.group, trial.label, *params, *flops))
         heads = [f"{number}_{scale.name}" for number in ("params", "flops") for scale in SCALES]
         _print_rows(("trial", "row", "change", *heads), rows, as_json)
@@ -129,60 +137,96 @@ def list_(
 
 
 def _print_claims(studies: Sequence[Study], as_json: bool) -> None:
-    rows = [(c.id, c.kind, c.expected, c.tolerance, c.unit, c.cell, c.statement) for s in studies for c in s.claims]
-    _print_rows(("claim", "kind", "expected", "tolerance", "unit", "cell", "statement"), rows, as_json)
+    rows = [_claim_fields(study, claim) for study in studies for claim in study.claims]
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    heads = ("claim", "kind", "expected", "unit", "cell", "statement", "remark")
+    _print_rows(heads, [[row[head] for head in heads] for row in map(_claim_in_words, rows)], False)
+
+
+def _claim_fields(study: Study, claim: Claim) -> dict[str, Any]:
+    """All that is stated about a claim, and the trials that it waits for."""
+    fields = {name: value for name, value in asdict(claim).items() if name not in ("id", "compute")}
+    awaited = list(study.awaited_by(claim))
+    return {"claim": claim.id, "study": study.name, **fields, "unit": claim.unit, "awaited": awaited}
+
+
+def _claim_in_words(fields: dict[str, Any]) -> dict[str, Any]:
+    expected = "" if fields["expected"] is None else _cell(fields["expected"])
+    if fields["bound"]:
+        expected = f"{fields['bound']} {expected}"
+    elif fields["tolerance"]:
+        expected = f"{expected} ± {_cell(fields['tolerance'])}"
+    remarks = [
+        fields["reading"] and f"reading: {fields['reading']}",
+        fields["misquote"] and "a misquotation: should fail",
+        fields["quoted"] and "quoted: another system's number",
+        fields["awaited"] and f"awaits {', '.join(fields['awaited'])}",
+    ]
+    return fields | {"expected": expected, "remark": "; ".join(filter(None, remarks))}
 
 
 @app.command()
 def plan(
-    studies: Annotated[list[str], typer.Argument(help="Studies, as in aiayn list.")],
+    studies: Annotated[list[str] | None, typer.Argument(help="Studies, as in aiayn list; without one, all.")] = None,
     scale: ScaleName = "smoke",
     seeds: Seeds = 1,
     trial: Trials = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="GPUs there are, by default one trial's.")] = None,
+    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="Such as P100, A100, H100.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, help="Of an hour of one GPU.")] = None,
+    runs: Annotated[bool, typer.Option("--runs", help="Every run, with its state.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, to hand on.")] = False,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """What would run, and what is done already; starts nothing.
+    """What would run, what it would take, what is done already and what it could decide; starts nothing.
 
     \b
-    Example:
-      aiayn plan table3 --scale small --seeds 3
+    Examples:
+      aiayn plan table3 --scale small --seeds 3 --runs
+      aiayn plan --scale paper --seeds 3 --gpus 64 --gpu-type H100 --price 2.5 --markdown
     """
-    from core.complexity import num_parameters, training_flops
+    from studies.plan import make_plan, run_table, summary, tables
 
-    planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
-    rows = [
-        (
-            run.record.study,
-            run.record.trial,
-            run.record.seed,
-            run.record.run,
-            run.status.status,
-            run.config.train.train_steps,
-            num_parameters(run.config.model),
-            training_flops(run.config.model, run.config.train),
-        )
-        for run in planned
-    ]
-    _print_rows(("study", "trial", "seed", "run", "status", "steps", "params", "flops"), rows, as_json)
-    if not as_json:
-        todo = [row for row in rows if row[4] not in ("done", "blocked")]
-        print(
-            f"\n{len(rows)} runs, {sum(row[4] == 'done' for row in rows)} done and skipped; to run: {len(todo)} with "
-            f"{sum(row[5] for row in todo):,} steps and {sum(row[7] for row in todo):.2e} FLOPs"
-        )
-        for reason in sorted({run.status.reason for run in planned if run.status.status == "blocked"}):
-            print(f"blocked: {reason}")
+    workspace, chosen = Workspace(home), get_scale(scale)
+    requested = _request(studies, chosen, seeds, trial, workspace)
+    priced = make_plan(requested, chosen, seeds, workspace, gpus, gpu_type, price)
+    each = run_table(requested, chosen)
+    if as_json:
+        rows = [dict(zip(each.heads, row, strict=True)) for row in each.rows]
+        print(json.dumps(asdict(priced) | {"runs": rows}, indent=1, ensure_ascii=False))
+        return
+    for table in ([each] if runs else []) + tables(priced):
+        if markdown:
+            print(_markdown(table.title, table.heads, table.rows))
+        else:
+            print(table.title)
+            _print_rows(table.heads, table.rows, as_json=False)
+    print(summary(priced))
+    for note in priced.notes:
+        print(f"- {note}")
+
+
+def _markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([_cell(value) for value in row] for row in rows)]
+    return f"**{title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _request(
+    names: Sequence[str] | None, scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
+) -> list[tuple[Study, list[PlannedRun]]]:
+    """Each study that is asked for, all without a name, with its runs."""
+    studies = [get_study(name) for name in dict.fromkeys(names)] if names else STUDIES
+    return [(study, plan_runs(study, scale, seeds, workspace, trials or ())) for study in studies]
 
 
 def _plan(
-    names: Sequence[str], scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
+    names: Sequence[str] | None, scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
 ) -> list[PlannedRun]:
-    planned = []
-    for name in dict.fromkeys(names):
-        planned += plan_runs(get_study(name), scale, seeds, workspace, trials or ())
-    return planned
+    return [run for _, runs in _request(names, scale, seeds, trials, workspace) for run in runs]
 
 
 @app.command()
@@ -234,7 +278,7 @@ def reproduce(
     from studies.campaign import carry_out
 
     workspace = Workspace(home)
-    planned = _plan([study.name for study in STUDIES], get_scale(scale), seeds, None, workspace)
+    planned = _plan(None, get_scale(scale), seeds, None, workspace)
     outcome = carry_out(planned, workspace, get_scale(scale), gpus_per_trial, address, max_concurrent, rerun)
     print(outcome.summary())
     index = build_site(workspace.database, workspace.site, on_progress=_say)
@@ -300,7 +344,6 @@ def claims(
       aiayn claims --verdict agrees --json
     """
     from results.records import VERDICTS
-    from studies.registry import no_such
     from studies.scorecard import claim_verdicts
 
     if study is not None:
@@ -370,6 +413,53 @@ def report(
         get_study(name)
     store = _store(home)
     print(build_site(store.database, output or Workspace(home).site, studies or None, on_progress=_say))
+
+
+class Split(StrEnum):
+    """Parts of a corpus that a run is scored on."""
+
+    dev = "dev"
+    test = "test"
+
+
+class TextMetric(StrEnum):
+    """Scores of translated text."""
+
+    bleu = "bleu"
+    bleu_paper = "bleu_paper"
+    chrf = "chrf"
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    second: Annotated[str, typer.Argument(help="Another finished run, scored on the same text.")],
+    split: Annotated[Split, typer.Option("--split", help="Whose output.")] = Split.dev,
+    metric: Annotated[
+        TextMetric, typer.Option("--metric", help="sacreBLEU, BLEU as the paper computes it, or chrF.")
+    ] = TextMetric.bleu,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Test sets that the bootstrap draws.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap's draws.")] = 12_345,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="Show so many sentences that differ most.")] = 0,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Whether one run's translations are better than another's: paired bootstrap over the sentences.
+
+    \b
+    Examples:
+      aiayn compare table3/base table3/h1
+      aiayn compare 3f2a 77b0 --split test --metric bleu_paper --examples 5
+    """
+    from studies.comparison import COLUMNS, compare_runs
+
+    found = compare_runs(Workspace(home), (first, second), split.value, metric.value, samples, seed, examples)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        return
+    _print_rows(COLUMNS, found.rows, as_json)
+    print(found.summary())
 
 
 @data_app.command("list")
@@ -569,7 +659,7 @@ def _cell(value: Any) -> str:
         case bool():
             return "yes" if value else "NO"
         case float():
-            return f"{value:.2e}" if abs(value) >= 1e6 else f"{value:.2f}"
+            return f"{value:.2f}" if value == 0 or 0.005 <= abs(value) < 1e6 else f"{value:.2e}"
         case int():
             return f"{value:,}"
     return str(value)

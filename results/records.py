@@ -1,7 +1,8 @@
 """What is stored, as frozen dataclasses that refuse a wrong value when they are made.
 
 Records of a run (`RunRecord`, `RunResult`, `Score`, `Artifact`) are written to its folder as JSON; rows of the
-registry (`StudyRow`, `ClaimRow`, `PublishedTable3Row`, `DepartureRow`) and verdicts (`VerdictRow`) go to the database alone.
+registry (`StudyRow`, `ClaimRow`, `DepartureRow`, the published tables' rows) and verdicts (`VerdictRow`) go to the
+database alone.
 Wrong values raise ValueError with the name, the value and the rule.
 """
 
@@ -245,6 +246,11 @@ class ClaimRow:
 
     `expected` and `tolerance` are in `unit`. An order or threshold is `direction` ('<', '<=', '>', '>=') from
     `expected`; an order that needs no size has `expected` None. `trials` are those whose runs it is about.
+
+    `dataset`, `num_items`, `protocol` and `budget` (source_tokens, target_tokens, train_steps for each trial) say what
+    the printed number is about, None where it is about no data. `reading` tells which of the paper's readings this is
+    where it contradicts itself; a `misquote` is often said and should fail; a `quoted` number is another system's;
+    `full_size` marks what is about the paper's own sizes alone and so stands at that scale only.
     """
 
     claim: str
@@ -259,6 +265,14 @@ class ClaimRow:
     source: str
     direction: str | None = None
     trials: tuple[str, ...] = ()
+    dataset: str | None = None
+    num_items: int | None = None
+    protocol: str | None = None
+    budget: str | None = None
+    reading: str = ""
+    misquote: bool = False
+    quoted: bool = False
+    full_size: bool = False
 
     def __post_init__(self) -> None:
         _require_text("claim", claim=self.claim)
@@ -284,6 +298,36 @@ class DepartureRow:
     def __post_init__(self) -> None:
         _require_text("departure", section=self.section, reason=self.reason, file=self.file)
         _require(_is_whole(self.line, 1), f"departure in {self.file}: line={self.line!r} must be at least 1")
+
+
+@dataclass(frozen=True)
+class PublishedTable1Row:
+    """One row of Table 1 as printed: orders of growth as text. `layer` is its id, `position` the order in the paper."""
+
+    position: int
+    layer: str
+    label: str
+    complexity: str
+    sequential_operations: str
+    maximum_path_length: str
+
+
+@dataclass(frozen=True)
+class PublishedTable2Row:
+    """One row of Table 2 as printed; a cell that the paper leaves empty is None. `model` is its id.
+
+    `quoted` marks another system's row. BLEU is of newstest2014, costs are FLOPs by the paper's own method.
+    """
+
+    position: int
+    model: str
+    label: str
+    quoted: bool
+    ensemble: bool
+    bleu_ende: float | None
+    bleu_enfr: float | None
+    flops_ende: float | None
+    flops_enfr: float | None
 
 
 @dataclass(frozen=True)
@@ -313,8 +357,40 @@ class PublishedTable3Row:
 
 
 @dataclass(frozen=True)
+class PublishedTable4Row:
+    """One row of Table 4 as printed: F1 of section 23. `trial` names ours, None marks another parser's quoted row."""
+
+    position: int
+    parser: str
+    training: str
+    trial: str | None
+    f1: float
+
+
+@dataclass(frozen=True)
+class PublishedFigureRow:
+    """A figure of attention: the sentence that it shows, and what its caption says to see."""
+
+    position: int
+    figure: str
+    title: str
+    sentence: str
+    layer: int
+    num_layers: int
+    shows: str
+
+
+PublishedRow = PublishedTable1Row | PublishedTable2Row | PublishedTable3Row | PublishedTable4Row | PublishedFigureRow
+
+
+@dataclass(frozen=True)
 class VerdictRow:
-    """How a claim ended at a scale. `low` and `high` bound `measured` (all in the claim's unit); `decided` is UTC."""
+    """How a claim ended at a scale; numbers are in the claim's unit, `decided` is UTC.
+
+    `low` and `high` are the 95% interval of `measured` over seeds, `test_low` and `test_high` that over resampled test
+    sets. `p_value` is one-sided, `p_adjusted` corrected for the `family_size` claims that are tested together (0: it
+    was not tested), `alone` the verdict without the correction.
+    """
 
     claim: str
     scale: str
@@ -324,6 +400,12 @@ class VerdictRow:
     high: float | None
     num_runs: int
     reason: str
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    family_size: int = 0
+    alone: str | None = None
+    test_low: float | None = None
+    test_high: float | None = None
     decided: str = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
@@ -331,8 +413,11 @@ class VerdictRow:
         owner = f"verdict on {self.claim}"
         _require(self.scale in SCALES, f"{owner}: scale={self.scale!r} must be one of {', '.join(SCALES)}")
         _require(self.verdict in VERDICTS, f"{owner}: verdict={self.verdict!r} must be one of {', '.join(VERDICTS)}")
-        for name in ("measured", "low", "high"):
+        for name in ("measured", "low", "high", "p_value", "p_adjusted", "test_low", "test_high"):
             value = getattr(self, name)
             _require(value is None or _is_finite(value), f"{owner}: {name}={value!r} must be finite or None")
-        _require(_is_whole(self.num_runs), f"{owner}: num_runs={self.num_runs!r} must be a whole number of at least 0")
+        for name in ("num_runs", "family_size"):
+            value = getattr(self, name)
+            _require(_is_whole(value), f"{owner}: {name}={value!r} must be a whole number of at least 0")
+        _require(self.alone in (None, *VERDICTS), f"{owner}: alone={self.alone!r} must be a verdict or None")
         _require_time(owner, decided=self.decided)

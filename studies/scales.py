@@ -15,12 +15,17 @@ from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunC
 @dataclass(frozen=True)
 class SeedSpread:
     """How much a metric differs between seeds: the standard deviation, the number of seeds that it was measured with
-    (None for a published figure, taken as known), and where it comes from.
+    (None where the source does not say: it is then trusted like one of 4), and where it comes from.
     """
 
     sd: float
     num_seeds: int | None
     source: str
+
+    @property
+    def degrees(self) -> int:
+        """Degrees of freedom that the standard deviation rests on."""
+        return (self.num_seeds or 4) - 1
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Scale:
     cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
     gpus_per_trial: GPUs of one trial.
     seed_spread: by metric, what was known beforehand; it is what a single seed is judged by, where it is known.
+    sentence_pieces: how many word pieces the sentence of a piece has in the training text, on the average over pieces;
+        what attention's own products cost.
     """
 
     name: str
@@ -38,6 +45,7 @@ class Scale:
     cpus_per_trial: int
     gpus_per_trial: int
     seed_spread: Mapping[str, SeedSpread]
+    sentence_pieces: float
 
 
 SMOKE = Scale(
@@ -74,6 +82,7 @@ SMOKE = Scale(
         "dev_bleu": SeedSpread(2.4, 4, "base at this scale, seeds 1 to 4"),
         "dev_ppl": SeedSpread(0.1, 4, "base at this scale, seeds 1 to 4"),
     },
+    sentence_pieces=14.0,
 )
 
 SMALL = Scale(
@@ -108,6 +117,7 @@ SMALL = Scale(
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={},
+    sentence_pieces=19.0,
 )
 
 PAPER = Scale(
@@ -121,7 +131,11 @@ PAPER = Scale(
     ),
     cpus_per_trial=1,
     gpus_per_trial=8,
-    seed_spread={"dev_bleu": SeedSpread(0.3, None, "about 0.3 in MLPerf's Transformer, mlcommons/training issue 130")},
+    seed_spread=dict.fromkeys(
+        ("dev_bleu", "dev_bleu_paper", "test_bleu", "test_bleu_paper"),
+        SeedSpread(0.3, None, "about 0.3 in MLPerf's Transformer, mlcommons/training issue 130"),
+    ),
+    sentence_pieces=40.0,  # an assumption: the corpus is not here to be counted; it is 2% of a training
 )
 
 SCALES: tuple[Scale, ...] = (SMOKE, SMALL, PAPER)

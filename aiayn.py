@@ -6,6 +6,7 @@ Errors end here: what a person got wrong is one line on stderr and exit 2, work 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -769,6 +770,8 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Run the command line; every error ends here as one line and an exit code."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("core").setLevel(logging.INFO)  # what long work on data says of itself
     # Workers run in other folders: what the user named relative to this one must be found from there too.
     if os.environ.get("AIAYN_DATA"):
         os.environ["AIAYN_DATA"] = str(Path(os.environ["AIAYN_DATA"]).absolute())

@@ -6,6 +6,7 @@ into one line a verdict; whoever asks for that verdict sees them one by one.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -92,7 +93,10 @@ def measured(row: Row) -> str:
         return ""
     if row["low"] is None or row["low"] == row["high"]:
         return number(row["measured"])
-    return f"{number(row['measured'])} [{number(row['low'])}, {number(row['high'])}]"
+    # As many decimals as tell the interval's ends apart, the same for all three.
+    digits = max(2, 1 - math.floor(math.log10(row["high"] - row["low"])))
+    value, low, high = (f"{row[name]:.{digits}f}" for name in ("measured", "low", "high"))
+    return f"{value} [{low}, {high}]"
 
 
 def number(value: float | None) -> str:

@@ -288,8 +288,9 @@ def _conclude(test: _Test, holds_p: float, fails_p: float, family_size: int, num
         reasons.p_values(float(raw), adjusted, family_size),
     ]
     if word == "undecided":
+        parts[-1] += f", where {LEVEL} is needed"
         if alone != word:
-            parts[-1] += f", which alone would be {alone}"
+            parts.append(f"alone it would be {alone}")
         parts.append(_seeds_in_words(test, num_open, family_size))
     return replace(
         test.draft,

@@ -1,20 +1,20 @@
 """The scorecard as text: for a terminal, fitted to its width and coloured there, and as Markdown.
 
-Per study and scale a line that counts verdicts, then the claims. Claims whose verdict tells nothing yet are gathered
-into one line a verdict; whoever asks for that verdict sees them one by one.
+First a line for each study and scale that counts verdicts, then the claims. Those that no run has had a say in are
+gathered into a line for each reason; whoever asks for their verdict sees them one by one.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, TextIO
 
 from reports.pages import VERDICTS
-from reports.tables import TELLING, count_verdicts
+from reports.tables import DECIDED, count_verdicts
 
 Row = dict[str, Any]
 
@@ -26,6 +26,8 @@ COLOURS = {
     "undecided": "yellow",
     "blocked": "magenta",
 }
+# Gathered reasons are told where they are few; where they differ from claim to claim, their number is.
+_MOST_REASONS = 2
 _VERDICT_WIDTH = max(len(verdict) for verdict in VERDICTS) + 2
 _LEAST_WIDTH = 40
 
@@ -34,7 +36,7 @@ _LEAST_WIDTH = 40
 class Section:
     """A study at a scale: how many claims have each verdict, those shown one by one, and those gathered.
 
-    `gathered` has (verdict, number, reason), the reason empty where claims have different ones.
+    `gathered` has (verdict, number, reason), the reason empty where claims have many.
     """
 
     study: str
@@ -44,9 +46,20 @@ class Section:
     gathered: Sequence[tuple[str, int, str]]
 
     @property
+    def name(self) -> str:
+        """The study and the scale."""
+        return f"{self.study} at {self.scale}"
+
+    @property
     def num_claims(self) -> int:
         """All claims of the section."""
         return sum(number for _, number in self.counts)
+
+    @property
+    def summary(self) -> str:
+        """How its claims stand, in one line."""
+        counts = ", ".join(f"{VERDICTS[verdict].sign} {number} {verdict}" for verdict, number in self.counts)
+        return f"{self.name}: {self.num_claims} claim{'s' if self.num_claims > 1 else ''}, {counts}"
 
 
 def sections(rows: Iterable[Row], gather: bool = True) -> list[Section]:
@@ -54,7 +67,7 @@ def sections(rows: Iterable[Row], gather: bool = True) -> list[Section]:
 
     Args:
         rows: as `studies.scorecard.claim_verdicts` has them.
-        gather: whether claims with nothing to tell yet are gathered.
+        gather: whether claims that no run has had a say in are gathered.
     """
     order: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -64,11 +77,13 @@ def sections(rows: Iterable[Row], gather: bool = True) -> list[Section]:
 
 def _section(study: str, scale: str, members: list[Row], gather: bool) -> Section:
     counts = count_verdicts(row["verdict"] for row in members)
-    silent = [verdict for verdict, number in counts if gather and verdict not in TELLING and number > 1]
+    silent = [verdict for verdict, _ in counts if gather and verdict not in (*DECIDED, "undecided")]
     gathered = []
     for verdict in silent:
-        reasons = [row["reason"] for row in members if row["verdict"] == verdict]
-        gathered.append((verdict, len(reasons), reasons[0] if len(set(reasons)) == 1 else ""))
+        reasons = Counter(row["reason"] for row in members if row["verdict"] == verdict)
+        if len(reasons) > _MOST_REASONS:
+            reasons = {"": reasons.total()}
+        gathered += [(verdict, number, reason) for reason, number in reasons.items()]
     places = {verdict: place for place, verdict in enumerate(VERDICTS)}
     shown = sorted((row for row in members if row["verdict"] not in silent), key=lambda row: places[row["verdict"]])
     return Section(study, scale, counts, shown, gathered)
@@ -100,16 +115,14 @@ def measured(row: Row) -> str:
 
 
 def number(value: float | None) -> str:
-    """For reading: two decimals, or four digits of what is very small or large."""
+    """For reading: all digits of a count, else two decimals, or three digits of what is very small or large."""
     if value is None:
         return ""
-    if value and not 0.01 <= abs(value) < 1e5:
+    if value == round(value) and abs(value) < 1e9:
+        return f"{value:,.0f}"
+    if not 0.01 <= abs(value) < 1e5:
         return f"{value:.3g}"
     return f"{value:.2f}".rstrip("0").rstrip(".") if value == round(value, 2) else f"{value:.2f}"
-
-
-def _counts_in_words(counts: Sequence[tuple[str, int]]) -> list[str]:
-    return [f"{VERDICTS[verdict].sign} {number} {verdict}" for verdict, number in counts]
 
 
 # The terminal -------------------------------------------------------------------------------------------------------
@@ -122,19 +135,32 @@ def print_text(found: Sequence[Section], stream: TextIO) -> None:
 
     console = Console(file=stream, highlight=False, soft_wrap=True)
     width = max(console.width, _LEAST_WIDTH) if stream.isatty() else None
-    for place, section in enumerate(found):
-        if place:
+
+    def say(text: str, style: str, first: str = "", rest: str = "  ") -> None:
+        for line in _wrap(text, width, first, rest):
+            console.print(Text(line, style))
+
+    for section in found:
+        say(section.summary, "bold")
+    for section in found:
+        if len(found) > 1 and (section.rows or any(reason for *_, reason in section.gathered)):
             console.print()
-        head = f"{section.study} at {section.scale}: {section.num_claims} claim{'s' if section.num_claims > 1 else ''}"
-        for line in _wrap(", ".join([head, *_counts_in_words(section.counts)]), width, "", "  "):
-            console.print(Text(line, "bold"))
+            say(section.name, "bold")
         for row in section.rows:
             for line, style in _claim_lines(row, width):
                 console.print(Text(line, style))
         for verdict, count, reason in section.gathered:
-            line = f"{_label(verdict)} {count} claims{': ' + reason if reason else ''}"
-            for wrapped in _wrap(line, width, "  ", "    "):
-                console.print(Text(wrapped, "dim"))
+            if reason or len(found) == 1:
+                say(_gathered_in_words(verdict, count, reason), "dim", "  ", "    ")
+    silent = sorted({verdict for section in found for verdict, *_ in section.gathered})
+    if silent:
+        console.print()
+        say(f"gathered: {', '.join(silent)}; one by one: aiayn claims --verdict '{silent[0]}'", "dim")
+
+
+def _gathered_in_words(verdict: str, count: int, reason: str) -> str:
+    claims = f"{count} claim{'s' if count > 1 else ''}"
+    return f"{_label(verdict)} {claims}" + (f": {reason}" if reason else "")
 
 
 def _label(verdict: str) -> str:
@@ -173,18 +199,13 @@ def as_markdown(found: Sequence[Section]) -> str:
         counts = dict(section.counts)
         cells = [section.study, section.scale, str(section.num_claims), *(str(counts.get(v, "")) for v in verdicts)]
         lines.append(_markdown_row(cells))
-    for study, of_study in groupby(found, key=lambda section: section.study):
-        lines += ["", f"## {study}"]
-        for section in of_study:
-            lines += ["", f"### {study} at {section.scale}", ""]
-            if section.rows:
-                lines += ["| verdict | claim | claimed | measured | why |", "| --- | --- | ---: | ---: | --- |"]
-                lines += [_markdown_row(_markdown_cells(row)) for row in section.rows]
-                lines += [""] if section.gathered else []
-            lines += [
-                f"- {VERDICTS[verdict].sign} {verdict}: {count} claims{_escape('; ' + reason) if reason else ''}"
-                for verdict, count, reason in section.gathered
-            ]
+    for section in found:
+        lines += ["", f"## {section.name}", ""]
+        if section.rows:
+            lines += ["| verdict | claim | claimed | measured | why |", "| --- | --- | ---: | ---: | --- |"]
+            lines += [_markdown_row(_markdown_cells(row)) for row in section.rows]
+            lines += [""] if section.gathered else []
+        lines += [f"- {_escape(_gathered_in_words(*gathered))}" for gathered in section.gathered]
     return "\n".join(lines) + "\n"
 
 
@@ -192,14 +213,12 @@ def _markdown_cells(row: Row) -> list[str]:
     return [
         f"{VERDICTS[row['verdict']].sign} {row['verdict']}",
         f"`{row['claim']}`",
-        claimed(row),
-        measured(row),
-        row["reason"],
+        *map(_escape, (claimed(row), measured(row), row["reason"])),
     ]
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(map(_escape, cells)) + " |"
+    return "| " + " | ".join(cells) + " |"
 
 
 def _escape(text: str) -> str:

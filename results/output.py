@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import secrets
 import sys
 import unicodedata
@@ -186,7 +187,7 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     escaped = "".join(_LATEX.get(character, character) for character in _one_line(text))
-    return escaped.replace("--", "-{}-").replace(",,", ",{},")  # which TeX would draw as one sign
+    return re.sub("([-,])(?=\\1)", r"\1{}", escaped)  # two hyphens or commas in a row are another sign to TeX
 
 
 def _write_latex(table: pyarrow.Table, stream: TextIO) -> None:
@@ -196,14 +197,15 @@ def _write_latex(table: pyarrow.Table, stream: TextIO) -> None:
         text = _human(value) if isinstance(value, float) else _text(value)
         return "" if text is None else _latex(text)
 
+    def line(cells: Sequence[str]) -> str:
+        # The lines before would take a bracket or a star at its beginning for their option.
+        return ("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + " \\\\\n"
+
     alignment = "".join("r" if numeric else "l" for numeric in _numeric(table))
     stream.write("% \\usepackage[T1]{fontenc}, \\usepackage{booktabs}, \\usepackage{textcomp}\n")
     stream.write(f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n")
-    stream.write(" & ".join(map(_latex, table.column_names)) + " \\\\\n\\midrule\n")
-    # In braces, because a row that begins with a bracket or a star would be read as an option of the line before it.
-    stream.writelines(
-        ("{}" if row[0][:1] in ("[", "*") else "") + " & ".join(row) + " \\\\\n" for row in _rows(table, cell)
-    )
+    stream.write(line([_latex(name) for name in table.column_names]) + "\\midrule\n")
+    stream.writelines(map(line, _rows(table, cell)))
     stream.write("\\bottomrule\n\\end{tabular}\n")
 
 

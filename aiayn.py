@@ -91,7 +91,17 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     markdown = "markdown"
+    latex = "latex"
     parquet = "parquet"
+
+
+class ClaimsFormat(StrEnum):
+    """Forms of the scorecard: two for people, two for programs."""
+
+    table = "table"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
 
 
 @app.command("list")
@@ -334,16 +344,20 @@ def claims(
     study: Annotated[str | None, typer.Argument(help="Only this study's claims.")] = None,
     verdict: Annotated[str | None, typer.Option("--verdict", help="Only claims with this verdict.")] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="Only at this scale.")] = None,
+    format_: Annotated[
+        ClaimsFormat, typer.Option("--format", help="Text for people, Markdown, or every column as csv or json.")
+    ] = ClaimsFormat.table,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Claims: expected and measured value, interval, verdict, reason.
+    """The scorecard: how each claim stands, what was measured with its interval, and why.
 
     \b
     Examples:
       aiayn claims table3 --scale smoke
-      aiayn claims --verdict agrees --json
+      aiayn claims --verdict "not run"
+      aiayn claims --format markdown > scorecard.md
     """
     from results.records import VERDICTS
     from studies.scorecard import claim_verdicts
@@ -354,8 +368,24 @@ def claims(
         raise no_such("verdict", verdict, VERDICTS, ", ".join(VERDICTS))
     if scale is not None:
         get_scale(scale)
-    rows = claim_verdicts(_store(home), study, verdict, scale)
-    _print_rows(("claim", "scale", "kind", "expected", "measured", "low", "high", "verdict", "reason"), rows, as_json)
+    found = claim_verdicts(_store(home), study, verdict, scale)
+    form = ClaimsFormat.json if as_json else format_
+    if form in (ClaimsFormat.csv, ClaimsFormat.json):
+        from results.output import write
+
+        write(found, form.value)
+    elif not found.num_rows:
+        of = f" of {study}" if study else ""
+        at = f" at scale {scale}" if scale else ""
+        print(f"no claim{of}{at}" + (f" has the verdict {verdict}" if verdict else ""))
+    else:
+        from reports.scorecard_text import as_markdown, print_text, sections
+
+        shown = sections(found.to_pylist(), gather=verdict is None)
+        if form is ClaimsFormat.markdown:
+            sys.stdout.write(as_markdown(shown))
+        else:
+            print_text(shown, sys.stdout)
 
 
 @app.command()
@@ -377,10 +407,11 @@ def query(
     \b
     Examples:
       aiayn query "SELECT * FROM table3"
-      aiayn query "FROM curves WHERE trial = 'base'" --format csv -o base.csv
+      aiayn query "FROM curves WHERE trial = 'base'" -o base.csv
+      aiayn query "SELECT trial, measured_bleu FROM table3 WHERE scale = 'smoke'" -o table3.tex
       aiayn query "SHOW TABLES"
     """
-    from results.output import write
+    from results.output import format_of, write
     from results.query import query as ask
 
     if sql is None and not rebuild:
@@ -388,9 +419,8 @@ def query(
     store = _store(home, rebuild=rebuild)
     if sql is None:
         return
-    suffix = output.suffix.removeprefix(".") if output is not None else ""
-    format_ = format_ or (Format(suffix) if suffix in list(Format) else Format.table)
-    write(ask(store, sys.stdin.read() if sql == "-" else sql), format_.value, output)
+    answer = ask(store, sys.stdin.read() if sql == "-" else sql)
+    write(answer, format_.value if format_ else format_of(output), output)
 
 
 @app.command()

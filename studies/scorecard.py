@@ -10,7 +10,7 @@ from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
 from studies.claim import Claim
 from studies.departures import list_departures
-from studies.measured import Measured, read_measured
+from studies.measured import read_measured
 from studies.registry import STUDIES
 from studies.rows import claim_rows, published_rows, study_rows
 from studies.runs import Workspace, code_version, corpus_obstacle, judging_version
@@ -52,7 +52,9 @@ def write_verdicts(store: Store) -> None:
                 Question(
                     claim=claim,
                     scale=scale,
-                    measured={trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials},
+                    measured={
+                        trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials
+                    },
                     blocked=next(filter(None, (obstacles[data] for data in _data_of(study, claim, scale))), None),
                     awaited=study.awaited_by(claim),
                 )
@@ -78,7 +80,11 @@ def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
 def _obstacles(store: Store) -> dict[Data, str | None]:
     """Why runs cannot begin in this workspace, for all data that claims are about; None where they can."""
     wanted = {
-        data for study in STUDIES for scale in SCALES for claim in study.claims for data in _data_of(study, claim, scale)
+        data
+        for study in STUDIES
+        for scale in SCALES
+        for claim in study.claims
+        for data in _data_of(study, claim, scale)
     }
     folder = Workspace(store.home).data
     return {data: corpus_obstacle(*data, folder) for data in sorted(wanted)}

@@ -206,7 +206,7 @@ def _examine(question: Question) -> Verdict | _Test:
         seeds = "1 seed tells" if sample.num_seeds == 1 else f"{sample.num_seeds} equal seeds tell"
         known = f"and none is known at scale {scale.name}"
         return replace(draft, reason=f"{_statement(claim, sample.mean)}; {seeds} nothing about the spread, {known}")
-    region = _region(claim)
+    region = claimed_region(claim)
     return _Test(question, sample, region, evidence(sample, *region), _statement(claim, sample.mean), draft)
 
 
@@ -269,7 +269,7 @@ def _what_differs(question: Question, samples: Sequence[Measurements]) -> str | 
             return f"other protocol: the claim is about {' and '.join(lacking)}, the score is {each.signature}"
     for trial, sample, budget in zip(claim.trials, samples, wanted.budgets, strict=True):
         for found_budget in sample.budgets:
-            if not _same_budget(found_budget, budget):
+            if not same_budget(found_budget, budget):
                 return (
                     f"other budget: {trial} had {_budget_words(found_budget)}, and the claim is about "
                     f"{_budget_words(budget)}"
@@ -277,7 +277,7 @@ def _what_differs(question: Question, samples: Sequence[Measurements]) -> str | 
     return None
 
 
-def _same_budget(found: Budget, wanted: Budget) -> bool:
+def same_budget(found: Budget, wanted: Budget) -> bool:
     return found.train_steps == wanted.train_steps and all(
         math.isclose(have, want, rel_tol=BUDGET_TOLERANCE)
         for have, want in (
@@ -349,7 +349,7 @@ def _test_set_interval(
     return percentile_interval(means[0] if len(means) == 1 else means[0] - means[1])
 
 
-def _region(claim: Claim) -> tuple[float, float]:
+def claimed_region(claim: Claim) -> tuple[float, float]:
     """Where the claim says the true mean lies."""
     if claim.kind == "order":
         return (-math.inf, 0.0) if METRICS[claim.metric].lower_is_better else (0.0, math.inf)
@@ -376,7 +376,7 @@ def _is_within(claim: Claim, number: float) -> bool:
     """Whether a number without uncertainty is what is claimed; rounding in the last digits is forgiven."""
     if claim.kind == "threshold" and claim.bound in ("<", ">"):
         return number < claim.expected if claim.bound == "<" else number > claim.expected
-    lower, upper = _region(claim)
+    lower, upper = claimed_region(claim)
     slack = 1e-9 * max(1.0, abs(claim.expected or 0.0))
     return lower - slack <= number <= upper + slack
 

@@ -54,8 +54,13 @@ class Prospect:
 def prospects(study: Study, scale: Scale, num_seeds: int) -> list[Prospect]:
     """What runs with this many seeds of every trial would decide, by kind of claim and score."""
     claims = [claim for claim in study.claims if not claim.full_size and not study.awaited_by(claim)]
-    testable = [claim for claim in claims if _obstacle(claim, scale, num_seeds) is None]
-    shares = dict(zip((c.id for c in testable), _decided_shares(study, scale, testable, num_seeds), strict=True))
+    family = [claim for claim in claims if _is_tested(claim, scale, num_seeds)]
+    predictable = [claim for claim in family if claim.metric in scale.seed_spread]
+    shares = dict(
+        zip(
+            (c.id for c in predictable), _settled_shares(study, scale, predictable, num_seeds, len(family)), strict=True
+        )
+    )
     found = []
     for (kind, metric), group in groupby(sorted(claims, key=_kind_and_metric), _kind_and_metric):
         members = list(group)
@@ -73,7 +78,7 @@ def prospects(study: Study, scale: Scale, num_seeds: int) -> list[Prospect]:
                 len(members),
                 likely=sum(share >= LIKELY for share in known) if known else None,
                 expected=math.fsum(known) if known else None,
-                smallest_difference=_smallest_difference(tested[0], scale, num_seeds, len(testable)),
+                smallest_difference=_smallest_difference(tested[0], scale, num_seeds, len(family)),
             )
         )
     return found
@@ -83,14 +88,21 @@ def _kind_and_metric(claim: Claim) -> tuple[str, str]:
     return claim.kind, claim.metric
 
 
-def _obstacle(claim: Claim, scale: Scale, num_seeds: int) -> str | None:
-    """Why no number of seeds, or not this one, decides a claim at a scale; None if it could."""
+def _is_comparable(claim: Claim, scale: Scale) -> bool:
     identity = claim.identity
-    if identity is not None and scale.name != identity.scale and len(claim.trials) == 1:
+    return identity is None or scale.name == identity.scale or len(claim.trials) == 2
+
+
+def _is_tested(claim: Claim, scale: Scale, num_seeds: int) -> bool:
+    """Whether runs would put a claim to the test, and so into the family that is corrected for its size."""
+    return _is_comparable(claim, scale) and (num_seeds > 1 or claim.metric in scale.seed_spread)
+
+
+def _obstacle(claim: Claim, scale: Scale, num_seeds: int) -> str:
+    """Why nothing can be said of a claim beforehand."""
+    if not _is_comparable(claim, scale):
         return f"not comparable at scale {scale.name}"
-    if claim.metric not in scale.seed_spread:
-        return "the spread between seeds is not known" + (": run at least 2 seeds" if num_seeds == 1 else "")
-    return None
+    return "the spread between seeds is not known" + (": run at least 2 seeds" if num_seeds == 1 else "")
 
 
 def printed_value(study: Study, claim: Claim) -> float | None:
@@ -113,25 +125,30 @@ def _spread(claim: Claim, scale: Scale) -> Spread:
     return Spread(known.sd * math.sqrt(len(claim.trials)), known.degrees)
 
 
-def _decided_shares(study: Study, scale: Scale, claims: Sequence[Claim], num_seeds: int) -> Iterator[float | None]:
-    """For each claim, the share of made-up studies that settle it; None where what to expect is not known."""
+def _settled_shares(
+    study: Study, scale: Scale, claims: Sequence[Claim], num_seeds: int, family: int
+) -> Iterator[float | None]:
+    """For each claim, the share of made-up studies that settle it; None where what to expect is not known.
+
+    The rest of the family counts as undecided: it makes these harder.
+    """
     import numpy as np
 
     random = np.random.default_rng(1706_03762)
     truths = [printed_value(study, claim) if scale.name == FULL_SCALE else None for claim in claims]
-    tested = [(claim, truth) for claim, truth in zip(claims, truths, strict=True) if truth is not None]
-    if tested:
-        found = [
-            evidence(_made_up(claim, scale, truth, num_seeds, random), *claimed_region(claim))
-            for claim, truth in tested
-        ]
-        # Claims of the family that nothing can be expected of count as undecided: they only make the others harder.
-        padding = [np.ones(NUM_STUDIES)] * (len(claims) - len(tested))
-        holds = holm(np.stack([each.holds for each in found] + padding, axis=-1)) <= LEVEL
-        fails = holm(np.stack([each.fails for each in found] + padding, axis=-1)) <= LEVEL
-        settled = iter((holds | fails).mean(axis=0))
+    found = [
+        evidence(_made_up(claim, scale, truth, num_seeds, random), *claimed_region(claim))
+        for claim, truth in zip(claims, truths, strict=True)
+        if truth is not None
+    ]
+    rest = [np.ones(NUM_STUDIES)] * (family - len(found))
+    settled = np.zeros((NUM_STUDIES, family), dtype=bool)
+    if found:
+        for side in ("holds", "fails"):
+            settled |= holm(np.stack([getattr(each, side) for each in found] + rest, axis=-1)) <= LEVEL
+    shares = iter(settled.mean(axis=0))
     for truth in truths:
-        yield None if truth is None else float(next(settled))
+        yield None if truth is None else float(next(shares))
 
 
 def _made_up(claim: Claim, scale: Scale, truth: float | NDArray, num_seeds: int, random):

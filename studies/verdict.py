@@ -175,7 +175,7 @@ def _examine(question: Question) -> Verdict | _Test:
         seeds = "1 seed tells" if sample.num_seeds == 1 else f"{sample.num_seeds} equal seeds tell"
         lacking = f"{seeds} nothing about the spread, and none is known at scale {scale.name}"
         return replace(draft, reason=f"{reasons.statement(claim, sample.mean)}; {lacking}")
-    region = _region(claim)
+    region = claimed_region(claim)
     return _Test(question, sample, source, region, evidence(sample, *region), draft)
 
 
@@ -236,7 +236,7 @@ def _draft(claim: Claim, sample: Estimate, samples: Sequence[Measurements], seed
     )
 
 
-def _region(claim: Claim) -> tuple[float, float]:
+def claimed_region(claim: Claim) -> tuple[float, float]:
     """Where the claim says the true mean lies."""
     if claim.kind == "order":
         return (-math.inf, 0.0) if METRICS[claim.metric].lower_is_better else (0.0, math.inf)
@@ -264,7 +264,7 @@ def _is_within(claim: Claim, number: float) -> bool:
     """Whether a number without uncertainty is what is claimed; rounding in the last digits is forgiven."""
     if claim.kind == "threshold" and claim.bound in ("<", ">"):
         return number < claim.expected if claim.bound == "<" else number > claim.expected
-    lower, upper = _region(claim)
+    lower, upper = claimed_region(claim)
     slack = 1e-9 * max(1.0, abs(claim.expected or 0.0))
     return lower - slack <= number <= upper + slack
 

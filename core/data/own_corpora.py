@@ -147,8 +147,9 @@ def remove(cache_dir: Path, name: str) -> None:
     prepared = []
     with suppress(DataError):  # a damaged one is removed too; what it was prepared as is not known then
         for pair in permutations(load(cache_dir, name).languages):
-            ending = re.compile(re.escape("-".join((name, *pair))) + "-[0-9a-f]{12}")
-            prepared += [path for path in cache_dir.iterdir() if ending.fullmatch(path.name)]
+            stem = re.escape("-".join((name, *pair)))
+            ours = re.compile(rf"{stem}-[0-9a-f]{{12}}|\.{stem}-[0-9a-f]{{12}}\.unfinished")
+            prepared += [path for path in cache_dir.iterdir() if ours.fullmatch(path.name)]
     folder = _home(cache_dir) / name
     aside = folder.with_name(f".{uuid.uuid4().hex}")
     folder.rename(aside)  # gone at once, for whoever looks now

@@ -146,8 +146,9 @@ def remove(cache_dir: Path, name: str) -> None:
     aside = folder.with_name(f".{uuid.uuid4().hex}")
     folder.rename(aside)  # gone at once, for whoever looks now
     shutil.rmtree(aside)
-    prepared = re.compile(re.escape(name) + r"-[A-Za-z0-9-]+-[0-9a-f]{12}")
-    for path in cache_dir.glob(f"{name}-*"):
+    prepared = rf"{re.escape(name)}-[A-Za-z0-9-]+-[0-9a-f]{{12}}"
+    prepared = re.compile(rf"{prepared}|\.{prepared}\.unfinished")
+    for path in cache_dir.iterdir():
         if prepared.fullmatch(path.name):
             shutil.rmtree(path)
 

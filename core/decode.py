@@ -13,7 +13,8 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from core.transformer import DecoderState, Transformer
+from core.incremental import DecoderState, IncrementalDecoder
+from core.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -41,30 +42,29 @@ def source_batch(sources: Sequence[Sequence[int]], device: torch.device) -> Tens
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID).to(device)
 
 
-def _next_log_probs(model: Transformer, pieces: Tensor, state: DecoderState) -> Tensor:
+def _next_log_probs(decoder: IncrementalDecoder, pieces: Tensor, state: DecoderState) -> Tensor:
     """(B, k) newest pieces -> (B, k, V) log-probabilities of the next, padding and begin symbol ruled out."""
-    log_probs = torch.log_softmax(model.step(pieces, state).float(), dim=-1)
+    log_probs = torch.log_softmax(decoder.step(pieces, state).float(), dim=-1)
     log_probs[..., [PAD_ID, BOS_ID]] = -torch.inf
     return log_probs
 
 
 @torch.inference_mode()
-def greedy_search(model: Transformer, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
+def greedy_search(decoder: IncrementalDecoder, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
     """The most probable next piece, until the end symbol or the limit of input + `max_extra_pieces`.
 
     Args:
-        model: in eval mode.
         src: (B, S) ids, end symbol included, padding on the right.
     """
     num_sentences, device = src.size(0), src.device
     limits = (src != PAD_ID).sum(dim=1) - 1 + config.max_extra_pieces
-    state = model.start_decoding(src, beam_size=1)
+    state = decoder.start(src, beam_size=1)
     pieces = torch.full((num_sentences, 1), BOS_ID, device=device)
     log_prob = torch.zeros(num_sentences, device=device)
     running = torch.ones(num_sentences, dtype=torch.bool, device=device)
     decoded: list[Tensor] = []
     while running.any():
-        best, pieces = _next_log_probs(model, pieces, state).max(dim=-1)
+        best, pieces = _next_log_probs(decoder, pieces, state).max(dim=-1)
         log_prob += torch.where(running, best.squeeze(1), 0.0)
         decoded.append(torch.where(running, pieces.squeeze(1), PAD_ID))
         running = running & (pieces.squeeze(1) != EOS_ID) & (len(decoded) < limits)
@@ -82,7 +82,7 @@ def _hypothesis(pieces: list[int], log_prob: float, config: DecodeConfig) -> Hyp
 
 
 @torch.inference_mode()
-def beam_search(model: Transformer, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
+def beam_search(decoder: IncrementalDecoder, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
     """The best-scoring hypothesis of each sentence (section 6.1: beam 4, alpha 0.6, at most input + 50 pieces).
 
     Each step looks at the 2k best continuations, so that k live ones are left even if k of them end. A sentence stops
@@ -90,13 +90,12 @@ def beam_search(model: Transformer, src: Tensor, config: DecodeConfig) -> list[H
     bounds its score. A stopped sentence leaves the batch.
 
     Args:
-        model: in eval mode.
         src: (B, S) ids, end symbol included, padding on the right.
     """
     k, alpha, device = config.beam_size, config.length_penalty, src.device
     num_sentences = src.size(0)
     results: list[Hypothesis | None] = [None] * num_sentences
-    state = model.start_decoding(src, k)
+    state = decoder.start(src, k)
 
     sentence = torch.arange(num_sentences, device=device)  # (B,) which input each row of the batch is
     limits = (src != PAD_ID).sum(dim=1) - 1 + config.max_extra_pieces  # (B,)
@@ -110,7 +109,7 @@ def beam_search(model: Transformer, src: Tensor, config: DecodeConfig) -> list[H
     length = 0
     while sentence.numel():
         length += 1
-        log_probs = _next_log_probs(model, history[..., -1], state)
+        log_probs = _next_log_probs(decoder, history[..., -1], state)
         vocab_size = log_probs.size(-1)
         totals, flat = (live.unsqueeze(-1) + log_probs).flatten(1).topk(2 * k, dim=-1)  # (B, 2k), best first
         beam, piece = flat // vocab_size, flat % vocab_size
@@ -162,13 +161,23 @@ def translate(
     sentences done after each batch.
     """
     model.eval()
-    device = next(model.parameters()).device
+    return decode_all(IncrementalDecoder(model), sources, config, next(model.parameters()).device, on_progress)
+
+
+def decode_all(
+    decoder: IncrementalDecoder,
+    sources: Sequence[Sequence[int]],
+    config: DecodeConfig,
+    device: torch.device,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Hypothesis]:
+    """`translate` with a decoder at hand."""
     search = greedy_search if config.beam_size == 1 else beam_search
     by_length = sorted(range(len(sources)), key=lambda i: len(sources[i]), reverse=True)
     results: list[Hypothesis | None] = [None] * len(sources)
     for start in range(0, len(by_length), config.batch_sentences):
         batch = by_length[start : start + config.batch_sentences]
-        hypotheses = search(model, source_batch([sources[i] for i in batch], device), config)
+        hypotheses = search(decoder, source_batch([sources[i] for i in batch], device), config)
         for i, hypothesis in zip(batch, hypotheses, strict=True):
             results[i] = hypothesis
         if on_progress is not None:

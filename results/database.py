@@ -12,10 +12,11 @@ any other handle of the file would drop them.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,8 +92,12 @@ def writer_lock(database: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]
         os.close(handle)
 
 
-def connect(database: Path, *, read_only: bool, seconds: float = LOCK_SECONDS) -> DuckDBPyConnection:
+def connect(
+    database: Path, *, read_only: bool, seconds: float = LOCK_SECONDS, config: Mapping[str, str] | None = None
+) -> DuckDBPyConnection:
     """A connection, waiting for other processes where DuckDB would refuse; close it soon.
+
+    `config` is the one that fits `read_only` unless it is given.
 
     Raises:
         ResultsError: no database, not a database, or (BusyError) held by another process for all of `seconds`.
@@ -100,7 +105,7 @@ def connect(database: Path, *, read_only: bool, seconds: float = LOCK_SECONDS) -
     import duckdb
 
     give_up = time.monotonic() + seconds
-    config = READ_CONFIG if read_only else WRITE_CONFIG
+    config = dict(config or (READ_CONFIG if read_only else WRITE_CONFIG))
     while True:
         try:
             return duckdb.connect(str(database), read_only=read_only, config=config)
@@ -169,3 +174,36 @@ def insert(connection: DuckDBPyConnection, table: str, columns: Sequence[str], r
         stage(connection, "inserted", columns, rows)
         names = ", ".join(f'"{column}"' for column in columns)
         connection.execute(f"INSERT INTO {table} ({names}) SELECT * FROM inserted")
+
+
+def snapshot(database: Path, target: Path) -> str:
+    """Write all that is committed in `database` to a new file `target`, and return the sha256 of that file.
+
+    It is copied inside one transaction, so runs may go on meanwhile; an older file of the same name is replaced at the
+    end.
+
+    Raises:
+        ResultsError: there is no database, or the copy cannot be written.
+    """
+    import duckdb
+
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    connection = connect(database, read_only=True, config=WRITE_CONFIG)
+    try:
+        unfinished.unlink(missing_ok=True)
+        # Its own name, since "results" or a person's file name would have to be quoted by the rules of identifiers.
+        source = connection.execute("SELECT current_database()").fetchone()[0].replace('"', '""')
+        connection.execute(f"ATTACH '{str(unfinished).replace(chr(39), chr(39) * 2)}' AS snapshot (READ_WRITE)")
+        connection.execute(f'COPY FROM DATABASE "{source}" TO snapshot')
+        connection.execute("DETACH snapshot")
+        with unfinished.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        unfinished.replace(target)
+    except duckdb.Error as error:
+        raise ResultsError(f"cannot copy {database} to {target}: {first_line(error)}") from error
+    except OSError as error:
+        raise not_writable(target.parent, error) from None
+    finally:
+        connection.close()
+        unfinished.unlink(missing_ok=True)
+    return digest

@@ -1,7 +1,7 @@
 """What is stored, as frozen dataclasses that refuse a wrong value when they are made.
 
 Records of a run (`RunRecord`, `RunResult`, `Score`, `Artifact`) are written to its folder as JSON; rows of the
-registry (`StudyRow`, `ClaimRow`, `PublishedTable3Row`) and verdicts (`VerdictRow`) go to the database alone.
+registry (`StudyRow`, `ClaimRow`, `PublishedTable3Row`, `DepartureRow`) and verdicts (`VerdictRow`) go to the database alone.
 Wrong values raise ValueError with the name, the value and the rule.
 """
 
@@ -244,7 +244,7 @@ class ClaimRow:
     """One checkable statement of the paper.
 
     `expected` and `tolerance` are in `unit`. An order or threshold is `direction` ('<', '<=', '>', '>=') from
-    `expected`; an order that needs no size has `expected` None.
+    `expected`; an order that needs no size has `expected` None. `trials` are those whose runs it is about.
     """
 
     claim: str
@@ -258,6 +258,7 @@ class ClaimRow:
     unit: str
     source: str
     direction: str | None = None
+    trials: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_text("claim", claim=self.claim)
@@ -269,6 +270,20 @@ class ClaimRow:
             _require(value is None or _is_finite(value), f"{owner}: {name}={value!r} must be finite or None")
         directions = (None, "<", "<=", ">", ">=")
         _require(self.direction in directions, f"{owner}: direction={self.direction!r} must be <, <=, > or >=")
+
+
+@dataclass(frozen=True)
+class DepartureRow:
+    """Where the code departs from the paper's letter: the section, why, and the line of our source that says so."""
+
+    section: str
+    reason: str
+    file: str
+    line: int
+
+    def __post_init__(self) -> None:
+        _require_text("departure", section=self.section, reason=self.reason, file=self.file)
+        _require(_is_whole(self.line, 1), f"departure in {self.file}: line={self.line!r} must be at least 1")
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ CREATE TABLE studies (study VARCHAR, title VARCHAR, cells VARCHAR);
 
 CREATE TABLE claims (
     claim VARCHAR, study VARCHAR, cell VARCHAR, statement VARCHAR, kind VARCHAR, metric VARCHAR,
-    expected DOUBLE, tolerance DOUBLE, unit VARCHAR, source VARCHAR, direction VARCHAR
+    expected DOUBLE, tolerance DOUBLE, unit VARCHAR, source VARCHAR, direction VARCHAR, trials VARCHAR[]
 );
+
+-- Where the code departs from the paper's letter: its marks DEPARTURE(section).
+CREATE TABLE departures (section VARCHAR, reason VARCHAR, file VARCHAR, line INTEGER);
 
 CREATE TABLE published_table3 (
     position INTEGER, "row" VARCHAR, trial VARCHAR,

@@ -21,7 +21,7 @@ from results import ingest
 from results.database import connect, first_line, insert, not_writable, transaction, writer_lock
 from results.errors import BusyError, ResultsError
 from results.ingest import IngestReport, Known
-from results.records import ClaimRow, PublishedTable3Row, StudyRow, VerdictRow, parse_time
+from results.records import ClaimRow, DepartureRow, PublishedTable3Row, StudyRow, VerdictRow, parse_time
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,6 +40,7 @@ CARRIED = {
     "studies": _columns(StudyRow),
     "claims": _columns(ClaimRow),
     "published_table3": _columns(PublishedTable3Row),
+    "departures": _columns(DepartureRow),
     "verdicts": _columns(VerdictRow),
     "internal.meta": ("key", "value"),
 }
@@ -107,7 +108,11 @@ class Store:
             return self._build()
 
     def sync_registry(
-        self, studies: Sequence[StudyRow], claims: Sequence[ClaimRow], published: Sequence[PublishedTable3Row]
+        self,
+        studies: Sequence[StudyRow],
+        claims: Sequence[ClaimRow],
+        published: Sequence[PublishedTable3Row],
+        departures: Sequence[DepartureRow] = (),
     ) -> None:
         """Make the registry's tables equal to these rows, and drop verdicts on claims that are no more.
 
@@ -120,7 +125,7 @@ class Store:
         strays = sorted({row.study for row in claims} - {row.study for row in studies})
         if strays:
             raise ValueError(f"claims name no study: {', '.join(strays)}")
-        state = hashlib.sha256(repr((list(studies), list(claims), list(published))).encode()).hexdigest()
+        state = hashlib.sha256(repr((list(studies), list(claims), list(published), list(departures))).encode()).hexdigest()
         with self._writing() as present:
             if present.meta.get("registry") == state:
                 return
@@ -128,6 +133,7 @@ class Store:
                 _replace(connection, "studies", StudyRow, studies)
                 _replace(connection, "claims", ClaimRow, claims)
                 _replace(connection, "published_table3", PublishedTable3Row, published)
+                _replace(connection, "departures", DepartureRow, departures)
                 connection.execute("DELETE FROM verdicts WHERE claim NOT IN (SELECT claim FROM claims)")
                 _set_meta(connection, "registry", state)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["value", "order", "difference", "exact"]
+Kind = Literal["value", "order", "difference", "exact", "exponent", "threshold"]
+Bound = Literal["<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,52 @@ class Metric:
 
 
 METRICS = {
+    # Scores of a run, by the name under which its result holds them.
     "dev_bleu": Metric("bleu", "BLEU", lower_is_better=False),
+    "test_bleu": Metric("bleu", "BLEU", lower_is_better=False),
+    "dev_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
+    "test_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
     "dev_ppl": Metric("ppl", "perplexity", lower_is_better=True),
+    "test_f1": Metric("f1", "F1", lower_is_better=False),
+    # Computed from the configuration alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
 }
-"""By the name under which a run's scores, or a study's computed numbers, hold it."""
+"""By the name under which a run's scores hold a measured number, or a claim its computed one."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a training may use: about this many word pieces an update on either side, and this many updates (5.1, 5.2).
+
+    One GPU with 4,096 tokens an update is another budget, and the paper's numbers are not about it.
+    """
+
+    source_tokens: int
+    target_tokens: int
+    train_steps: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a measurement must be for the printed number to be about it.
+
+    Attributes:
+        dataset: `corpus/split/src-tgt`, as scores have it.
+        num_items: its lines or sentences.
+        protocol: the fields that the score's signature must have, `name:value|name:value`; it may have more.
+        budgets: of the training behind the number, one for each of the claim's trials.
+        scale: the scale whose sizes the number is about.
+    """
+
+    dataset: str
+    num_items: int
+    protocol: str
+    budgets: tuple[Budget, ...]
+    scale: str = "paper"
+
+    def missing_fields(self, signature: str) -> tuple[str, ...]:
+        """The fields of the protocol that a score's signature does not have; none if it was scored by this protocol."""
+        return tuple(entry for entry in self.protocol.split("|") if entry not in signature.split("|"))
 
 
 @dataclass(frozen=True)
@@ -34,11 +77,20 @@ class Claim:
         cell: where it stands, in words.
         statement: what is claimed, in one sentence of ours.
         kind: `value`: the metric of one trial lies within `tolerance` of `expected`. `order`: the first trial is better
-            than the second. `difference`: first minus second lies within `tolerance` of `expected`. `exact`: a number
-            that follows from the configuration alone lies within `tolerance` of `expected`.
+            than the second. `difference`: first minus second lies within `tolerance` of `expected`. `threshold`: the
+            metric of one trial, or first minus second of two, lies on the side of `expected` that `bound` names.
+            `exponent`: with what power the metric of one trial grows lies within `tolerance` of `expected`.
+            `exact`: a number that follows from the paper's sizes alone lies within `tolerance` of `expected`.
         metric: name of the score that is compared, or of the computed number.
-        trials: the trial, or the two trials, that it is about.
-        source: section and version of the paper.
+        trials: what it is about: the trial or the two trials whose runs are measured, or none.
+        source: section or table, and the version of the paper where versions differ.
+        identity: what a measurement must be to be compared with `expected`. An order or a difference is decided on
+            other data at a smaller scale, as that scale's own; at `identity.scale` it needs this identity too.
+        compute: gives the number that follows from the paper's sizes, at once and without a run. An exact claim has
+            it always, a threshold or an exponent instead of trials that are measured.
+        reading: where the paper contradicts itself, which of its readings this is.
+        misquote: often said of the paper and not what it says: the claim should fail.
+        quoted: another system's published number, which no run of ours measures.
     """
 
     id: str
@@ -50,20 +102,66 @@ class Claim:
     source: str
     expected: float | None = None
     tolerance: float | None = None
+    bound: Bound | None = None
+    identity: Identity | None = None
+    compute: Callable[[], float] | None = field(default=None, compare=False, repr=False)
+    reading: str = ""
+    misquote: bool = False
+    quoted: bool = False
 
     def __post_init__(self) -> None:
-        wanted = 1 if self.kind in ("value", "exact") else 2
-        if len(self.trials) != wanted:
-            raise ValueError(f"claim {self.id}: kind {self.kind} is about {wanted} trial(s), not {len(self.trials)}")
+        wrong = self._fault()
+        if wrong:
+            raise ValueError(f"claim {self.id}: {wrong}")
+
+    def _fault(self) -> str | None:
+        """What makes this claim impossible to decide; None if nothing."""
         if self.metric not in METRICS:
-            raise ValueError(f"claim {self.id}: no metric {self.metric!r}; known: {', '.join(METRICS)}")
-        if self.kind == "order":
-            if METRICS[self.metric].lower_is_better is None:
-                raise ValueError(f"claim {self.id}: neither direction of {self.metric} is better, so there is no order")
-        elif self.expected is None or self.tolerance is None:
-            raise ValueError(f"claim {self.id}: kind {self.kind} needs an expected value and a tolerance")
+            return f"no metric {self.metric!r}; known: {', '.join(METRICS)}"
+        if self.quoted:
+            if self.kind != "value" or self.trials or self.compute or self.expected is None:
+                return "a quoted number is a value with no trial, no tolerance and nothing computed"
+            return None
+        wanted = _NUM_TRIALS[self.kind]
+        if self.compute is not None:
+            if self.kind not in ("exact", "exponent", "threshold"):
+                return f"kind {self.kind} is measured, not computed"
+            wanted = (0, 1)
+        elif self.kind == "exact":
+            return "kind exact needs a computed number"
+        if len(self.trials) not in wanted:
+            return f"kind {self.kind} is about {' or '.join(map(str, wanted))} trial(s), not {len(self.trials)}"
+        if self.kind == "order" and METRICS[self.metric].lower_is_better is None:
+            return f"neither direction of {self.metric} is better, so there is no order"
+        if (self.kind == "threshold") != (self.bound is not None):
+            return "a threshold, and only a threshold, has a bound"
+        if self.kind == "threshold" and self.expected is None:
+            return "kind threshold needs an expected value, the one that is not crossed"
+        if self.kind in ("value", "difference", "exact", "exponent"):
+            if self.expected is None or self.tolerance is None:
+                return f"kind {self.kind} needs an expected value and a tolerance"
+        elif self.tolerance is not None:
+            return f"kind {self.kind} has no tolerance"
+        if self.identity is not None and len(self.identity.budgets) != len(self.trials):
+            return f"{len(self.identity.budgets)} budget(s) for {len(self.trials)} trial(s)"
+        return None
 
     @property
     def unit(self) -> str:
         """What `expected`, `tolerance` and the measured value are in."""
         return METRICS[self.metric].unit
+
+    @property
+    def full_size(self) -> bool:
+        """Whether it is about the paper's own sizes alone, so that no smaller scale has anything to say about it."""
+        return self.quoted or self.compute is not None
+
+
+_NUM_TRIALS: dict[str, tuple[int, ...]] = {
+    "value": (1,),
+    "order": (2,),
+    "difference": (2,),
+    "exact": (0, 1),
+    "exponent": (1,),
+    "threshold": (1, 2),
+}

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.records import ClaimRow, PublishedTable3Row, StudyRow, VerdictRow
+from results.records import ClaimRow, DepartureRow, PublishedTable3Row, StudyRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
 from studies import table3
 from studies.claim import METRICS, Claim
+from studies.departures import list_departures
 from studies.registry import STUDIES
 from studies.runs import Workspace, code_version, judging_version, missing_corpus
 from studies.scales import PAPER, SCALES
@@ -24,6 +25,7 @@ def sync_registry(store: Store) -> None:
         [StudyRow(study.name, study.title, study.cells) for study in STUDIES],
         [_claim_row(study, claim) for study in STUDIES for claim in study.claims],
         published_table3(),
+        [DepartureRow(**asdict(departure)) for departure in list_departures()],
     )
     store.set_code_version(code_version())
 
@@ -44,6 +46,7 @@ def _claim_row(study: Study, claim: Claim) -> ClaimRow:
         claim.unit,
         claim.source,
         direction,
+        claim.trials,
     )
 
 
@@ -86,9 +89,9 @@ def write_verdicts(store: Store) -> None:
         for scale in SCALES:
             blocked = next(filter(None, (missing_corpus(trial.config(scale)) for trial in study.trials)), None)
             for claim in study.claims:
-                if claim.kind == "exact" and scale.name != FULL_SCALE:
+                if claim.full_size and scale.name != FULL_SCALE:
                     continue  # about the paper's own sizes, so it stands at that scale alone
-                computed = study.computed[claim.id]() if claim.kind == "exact" else None
+                computed = claim.compute() if claim.compute else None
                 by_trial = measurements.get((study.name, scale.name, claim.metric), {})
                 verdict = decide(claim, scale, by_trial, computed, blocked)
                 rows.append(VerdictRow(claim=claim.id, scale=scale.name, **asdict(verdict)))

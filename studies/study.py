@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from core.config import RunConfig
 from studies.claim import Claim
@@ -26,9 +26,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Study:
-    """One table or figure.
+    """One table, figure or section.
 
-    `computed` holds, by claim id, the numbers of exact claims: functions of the paper's own sizes, which need no run.
+    `awaited` names trials that its claims are about and that this version cannot run yet: such a claim is `not run`.
     """
 
     name: str
@@ -36,21 +36,27 @@ class Study:
     cells: str
     trials: tuple[Trial, ...]
     claims: tuple[Claim, ...]
-    computed: Mapping[str, Callable[[], float]] = field(default_factory=dict)
+    awaited: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [trial.name for trial in self.trials]
         ids = [claim.id for claim in self.claims]
-        for kind, values in (("trial", names), ("claim", ids)):
+        for kind, values in (("trial", [*names, *self.awaited]), ("claim", ids)):
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
                 raise ValueError(f"study {self.name} has {kind} {twice[0]!r} twice")
+        wanted = {name for claim in self.claims for name in claim.trials}
         for claim in self.claims:
-            unknown = [name for name in claim.trials if name not in names]
+            unknown = [name for name in claim.trials if name not in names and name not in self.awaited]
             if unknown:
                 raise ValueError(f"claim {claim.id} names trial {unknown[0]!r}, which study {self.name} does not have")
-            if (claim.kind == "exact") != (claim.id in self.computed):
-                raise ValueError(f"claim {claim.id}: exact claims, and only they, need a computed number")
+        idle = [name for name in self.awaited if name not in wanted]
+        if idle:
+            raise ValueError(f"study {self.name} awaits trial {idle[0]!r}, which no claim is about")
+
+    def awaited_by(self, claim: Claim) -> tuple[str, ...]:
+        """The trials that a claim is about and that this version cannot run yet."""
+        return tuple(name for name in claim.trials if name in self.awaited)
 
     def trial(self, name: str) -> Trial:
         """The trial of that name.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from core.decode import Hypothesis, beam_search, greedy_search, length_penalty, source_batch, translate
+from core.decode import Hypothesis, beam_search, decode_all, greedy_search, length_penalty, source_batch, translate
+from core.incremental import IncrementalDecoder
 from core.transformer import Transformer
 
 Pieces = tuple[int, ...]
@@ -19,6 +20,7 @@ Script = Callable[[Pieces, Pieces], dict[int, float]]
 """The next piece's probabilities, as far as they are not zero, after (source, pieces decoded so far)."""
 A, B, C = 3, 4, 5  # the pieces of a vocabulary of six
 SCRIPT_VOCAB = 6
+CPU = torch.device("cpu")
 
 
 class ScriptedState:
@@ -35,20 +37,14 @@ class ScriptedState:
         self.sources = [self.sources[sentence] for sentence in sentences.tolist()]
 
 
-class ScriptedModel:
+class ScriptedDecoder:
     """Stands for a Transformer that follows a script; `batches` records the number of sentences in each step."""
 
     def __init__(self, probabilities: Script) -> None:
         self.probabilities = probabilities
         self.batches: list[int] = []
 
-    def eval(self) -> ScriptedModel:
-        return self
-
-    def parameters(self) -> Iterator[Tensor]:
-        yield torch.empty(0)
-
-    def start_decoding(self, src: Tensor, beam_size: int) -> ScriptedState:
+    def start(self, src: Tensor, beam_size: int) -> ScriptedState:
         sources = [tuple(piece for piece in row if piece not in (PAD_ID, EOS_ID)) for row in src.tolist()]
         return ScriptedState(sources, beam_size)
 
@@ -76,9 +72,9 @@ def random_script(seed: int) -> Script:
     return probabilities
 
 
-def search(model: ScriptedModel, source: Sequence[int], **settings) -> Hypothesis:
+def search(model: ScriptedDecoder, source: Sequence[int], **settings) -> Hypothesis:
     config = DecodeConfig(**settings)
-    return beam_search(model, source_batch([source], torch.device("cpu")), config)[0]
+    return beam_search(model, source_batch([source], CPU), config)[0]
 
 
 def log_prob_by(script: Script, source: Pieces) -> Callable[[Pieces, int], float]:
@@ -120,7 +116,7 @@ def test_length_penalty_by_hand(length: int, alpha: float, expected: float):
 def test_a_wide_beam_finds_the_best_of_all_sequences(seed: int, alpha: float):
     script, source, limit = random_script(seed), (A,), 4
     expected, score = best_of_all(log_prob_by(script, source), (A, B, C), limit, alpha)
-    found = search(ScriptedModel(script), source, beam_size=40, length_penalty=alpha, max_extra_pieces=limit - 1)
+    found = search(ScriptedDecoder(script), source, beam_size=40, length_penalty=alpha, max_extra_pieces=limit - 1)
     assert found.pieces == expected
     assert found.finished
     assert found.score == pytest.approx(score, rel=1e-5)
@@ -133,7 +129,7 @@ def test_a_narrow_beam_never_scores_above_the_best_and_scores_its_own_pieces(bea
     for seed in range(8):
         script = random_script(seed)
         _, best = best_of_all(log_prob_by(script, source), (A, B, C), limit, alpha=0.6)
-        found = search(ScriptedModel(script), source, beam_size=beam_size, max_extra_pieces=2)
+        found = search(ScriptedDecoder(script), source, beam_size=beam_size, max_extra_pieces=2)
         assert found.score <= best + 1e-5
         pieces = (*found.pieces, EOS_ID)
         log_prob = sum(math.log(script(source, pieces[:t])[piece]) for t, piece in enumerate(pieces))
@@ -149,7 +145,7 @@ def test_a_wide_beam_over_a_real_model_finds_the_best_of_all_sequences(build_mod
         return torch.log_softmax(model.logits(hidden)[0, -1], dim=-1)[piece].item()
 
     expected, score = best_of_all(log_prob_of, (A, B, C), limit=4, alpha=0.6)
-    found = beam_search(model, src, DecodeConfig(beam_size=40, max_extra_pieces=2))[0]
+    found = beam_search(IncrementalDecoder(model), src, DecodeConfig(beam_size=40, max_extra_pieces=2))[0]
     assert found.pieces == expected
     assert found.score == pytest.approx(score, rel=1e-5)
 
@@ -160,7 +156,7 @@ def test_a_wide_beam_over_a_real_model_finds_the_best_of_all_sequences(build_mod
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
 def test_an_early_poor_end_does_not_stop_the_search(beam_size: int):
     script = {(): {EOS_ID: 0.1, A: 0.9}, (A,): {B: 0.95, EOS_ID: 0.05}, (A, B): {EOS_ID: 1.0}}
-    model = ScriptedModel(lambda _source, prefix: script.get(prefix, {C: 1.0}))
+    model = ScriptedDecoder(lambda _source, prefix: script.get(prefix, {C: 1.0}))
     found = search(model, (A, A), beam_size=beam_size)
     assert found.pieces == (A, B)
     assert found.log_prob == pytest.approx(math.log(0.9 * 0.95), rel=1e-5)
@@ -178,7 +174,7 @@ def test_ends_take_no_beam_from_those_that_go_on():
         (A, C): {C: 1.0},
         (A, C, C): {EOS_ID: 1.0},
     }
-    model = ScriptedModel(lambda _source, prefix: script.get(prefix, {C: 1.0}))
+    model = ScriptedDecoder(lambda _source, prefix: script.get(prefix, {C: 1.0}))
     # alpha = 4: 0.2 at length 4, ln 0.2 / (9 / 6)^4 = -0.32, beats 0.3 at length 2, ln 0.3 / (7 / 6)^4 = -0.65.
     assert search(model, (A, A), beam_size=2, length_penalty=4.0).pieces == (A, C, C)
 
@@ -192,7 +188,7 @@ def test_a_longer_sentence_wins_by_the_length_penalty_alone():
         return script.get(prefix) or {long[len(prefix)]: 1.0} if prefix == long[: len(prefix)] else {C: 1.0}
 
     assert math.log(0.3) / (11 / 6) > math.log(0.4) > math.log(0.3)
-    found = {alpha: search(ScriptedModel(probabilities), (A,), length_penalty=alpha) for alpha in (0.0, 1.0)}
+    found = {alpha: search(ScriptedDecoder(probabilities), (A,), length_penalty=alpha) for alpha in (0.0, 1.0)}
     assert found[0.0].pieces == ()
     assert found[1.0].pieces == long
     assert found[1.0].score == pytest.approx(math.log(0.3) * 6 / 11, rel=1e-5)
@@ -200,7 +196,7 @@ def test_a_longer_sentence_wins_by_the_length_penalty_alone():
 
 def test_the_search_stops_as_soon_as_no_live_beam_can_win():
     # Ended at ln 0.99. What is left, 0.01, could reach ln 0.01 / (56 / 6)^0.6 = -1.2 at the limit of 51: not enough.
-    model = ScriptedModel(lambda _source, prefix: {EOS_ID: 0.99, A: 0.01} if not prefix else {A: 1.0})
+    model = ScriptedDecoder(lambda _source, prefix: {EOS_ID: 0.99, A: 0.01} if not prefix else {A: 1.0})
     assert search(model, (A,)).pieces == ()
     assert len(model.batches) == 1
     # With alpha = 3 it could reach -0.0057: the search must go on, and to the end.
@@ -211,9 +207,9 @@ def test_the_search_stops_as_soon_as_no_live_beam_can_win():
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_the_limit_is_the_input_and_50_counted_in_pieces_and_unfinished_output_says_so(beam_size: int):
-    model = ScriptedModel(lambda _source, prefix: {A: 0.6, B: 0.4})
+    model = ScriptedDecoder(lambda _source, prefix: {A: 0.6, B: 0.4})
     sources = [(A,), (B, C, A, B, C), ()]
-    found = translate(model, sources, DecodeConfig(beam_size=beam_size))
+    found = decode_all(model, sources, DecodeConfig(beam_size=beam_size), CPU)
     assert [len(hypothesis.pieces) for hypothesis in found] == [1 + 50, 5 + 50, 50]
     for hypothesis in found:
         length = len(hypothesis.pieces)
@@ -224,7 +220,7 @@ def test_the_limit_is_the_input_and_50_counted_in_pieces_and_unfinished_output_s
 
 
 def test_a_finished_sentence_is_preferred_to_one_cut_off_at_the_limit():
-    model = ScriptedModel(lambda _source, prefix: {A: 0.99, EOS_ID: 0.01})
+    model = ScriptedDecoder(lambda _source, prefix: {A: 0.99, EOS_ID: 0.01})
     found = search(model, (A,), max_extra_pieces=2)
     assert found.finished
     assert found.pieces == (A, A)
@@ -234,8 +230,8 @@ def test_a_finished_sentence_is_preferred_to_one_cut_off_at_the_limit():
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_padding_and_begin_symbol_are_never_put_out(beam_size: int):
     script = {PAD_ID: 0.5, BOS_ID: 0.3, A: 0.15, EOS_ID: 0.05}
-    model = ScriptedModel(lambda _source, prefix: script if len(prefix) < 3 else {PAD_ID: 0.9, EOS_ID: 0.1})
-    found = translate(model, [(A, A)], DecodeConfig(beam_size=beam_size, length_penalty=5.0))[0]
+    model = ScriptedDecoder(lambda _source, prefix: script if len(prefix) < 3 else {PAD_ID: 0.9, EOS_ID: 0.1})
+    found = decode_all(model, [(A, A)], DecodeConfig(beam_size=beam_size, length_penalty=5.0), CPU)[0]
     assert found.finished
     assert set(found.pieces) == {A}
 
@@ -256,20 +252,20 @@ def test_results_stand_in_the_order_of_the_input_whatever_the_lengths(beam_size:
     sources = [tuple(rng.integers(3, SCRIPT_VOCAB, length).tolist()) for length in (3, 1, 7, 0, 7, 2, 5)]
     config = DecodeConfig(beam_size=beam_size, batch_sentences=batch_sentences)
     done: list[int] = []
-    found = translate(ScriptedModel(copy_then_end), sources, config, on_progress=done.append)
+    found = decode_all(ScriptedDecoder(copy_then_end), sources, config, CPU, on_progress=done.append)
     assert [hypothesis.pieces for hypothesis in found] == sources
     assert done == [*range(batch_sentences, 7, batch_sentences), 7]
 
 
 def test_nothing_to_translate_is_nothing():
-    assert translate(ScriptedModel(copy_then_end), [], DecodeConfig()) == []
+    assert decode_all(ScriptedDecoder(copy_then_end), [], DecodeConfig(), CPU) == []
 
 
 def test_stopped_sentences_leave_the_batch_and_the_others_do_not_notice():
     sources = [(A, B, C, A, B), (B,), (C, A, B), (), (A, A, A, A)]
-    batch = ScriptedModel(copy_then_end)
+    batch = ScriptedDecoder(copy_then_end)
     found = beam_search(batch, source_batch(sources, torch.device("cpu")), DecodeConfig())
-    assert found == [search(ScriptedModel(copy_then_end), source) for source in sources]
+    assert found == [search(ScriptedDecoder(copy_then_end), source) for source in sources]
     assert batch.batches[0] == 5
     assert batch.batches == sorted(batch.batches, reverse=True)
     assert batch.batches[-1] < 5
@@ -299,9 +295,9 @@ def test_a_beam_of_one_is_greedy_search():
     sources = [(A, B), (C,), (B, A, C)]
     src = source_batch(sources, torch.device("cpu"))
     for seed in range(6):
-        model = ScriptedModel(random_script(seed))
+        model = ScriptedDecoder(random_script(seed))
         config = DecodeConfig(beam_size=1, max_extra_pieces=6)
-        greedy = translate(model, sources, config)
+        greedy = decode_all(model, sources, config, CPU)
         for source, hypothesis in zip(sources, greedy, strict=True):
             decoded = (*hypothesis.pieces, EOS_ID) if hypothesis.finished else hypothesis.pieces
             for t, piece in enumerate(decoded):
@@ -315,7 +311,7 @@ def test_a_beam_of_one_is_greedy_search():
 def test_greedy_search_follows_the_full_pass_of_a_real_model(build_model: Callable[..., Transformer]):
     model = build_model()
     src = source_batch([(5, 9, 14)], torch.device("cpu"))
-    found = greedy_search(model, src, DecodeConfig(max_extra_pieces=8))[0]
+    found = greedy_search(IncrementalDecoder(model), src, DecodeConfig(max_extra_pieces=8))[0]
     decoded = [*found.pieces, EOS_ID] if found.finished else list(found.pieces)
     logits = model.logits(model(src, torch.tensor([[BOS_ID, *decoded[:-1]]])))[0]
     log_probs = torch.log_softmax(logits, dim=-1)

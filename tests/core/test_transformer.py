@@ -202,48 +202,12 @@ def test_lengths_1_and_50_in_one_batch_give_no_nan_in_loss_and_gradients(build_m
         assert parameter.grad.isfinite().all(), name
 
 
-# --- step by step
-
-
-def test_cached_steps_give_the_logits_of_one_full_pass(build_model: BuildModel):
-    for changes in ({}, {"positions": "learned"}):
-        model = build_model(**changes)
-        src, tgt_in = pieces(4, 20, 9), pieces(21, 21, 21, seed=1)
-        full = model.logits(model(src, tgt_in))
-        state = model.start_decoding(src, beam_size=1)
-        for t in range(21):
-            assert state.position == t
-            assert_close(model.step(tgt_in[:, t : t + 1], state)[:, 0], full[:, t], **TIGHT)
-
-
-def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_model: BuildModel):
-    model = build_model()
-    src, num_beams = pieces(5, 17), 3
-    state = model.start_decoding(src, num_beams)
-    first, second, third = (pieces(3, 3, seed=seed) for seed in (1, 2, 3))  # (sentences, beams) each
-    model.step(first, state)
-    model.step(second, state)
-    # The first sentence leaves; the second goes on from its beams 2, 0, 2.
-    chosen = torch.tensor([2, 0, 2])
-    state.select_beams(num_beams + chosen)
-    state.select_sentences(torch.tensor([1]))
-    stepped = model.step(third[1:], state)[0]
-    prefixes = torch.stack([first[1, chosen], second[1, chosen], third[1]], dim=1)  # (beams, 3)
-    full = model.logits(model(src[1:].expand(num_beams, -1), prefixes))[:, -1]
-    assert_close(stepped, full, **TIGHT)
-
-
 def test_learned_positions_refuse_a_longer_sentence_on_either_side(build_model: BuildModel):
     model = build_model(positions="learned", max_learned_positions=6)
     model(pieces(6), pieces(6))
     for src_length, tgt_length in ((7, 6), (6, 7)):
         with pytest.raises(ValueError, match="beyond the 6 learned positions"):
             model(pieces(src_length), pieces(tgt_length))
-    state = model.start_decoding(pieces(2), beam_size=1)
-    for _ in range(6):
-        model.step(pieces(1), state)
-    with pytest.raises(ValueError, match="position 6"):
-        model.step(pieces(1), state)
 
 
 # --- what the model is made of

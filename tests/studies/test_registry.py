@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from studies.claim import Claim
+from studies.claim import Budget, Claim, Identity
 from studies.registry import STUDIES, get_study
 from studies.scales import SCALES, get_scale
 from studies.study import Study, Trial
@@ -79,12 +79,18 @@ def test_claim_on_a_trial_that_does_not_exist_is_refused() -> None:
         Study("s", "title", "cells", (A,), (ORDER,))
 
 
-def test_exact_claims_and_only_they_have_a_computed_number() -> None:
-    exact = Claim("s.n", "cell", "statement", "exact", "params_millions", ("a",), "section 1", 1.0, 0.5)
-    with pytest.raises(ValueError, match=r"s\.n: exact claims, and only they"):
-        Study("s", "title", "cells", (A,), (exact,))
-    with pytest.raises(ValueError, match=r"s\.a\.x: exact claims, and only they"):
-        Study("s", "title", "cells", (A, B), (ORDER,), {"s.a.x": lambda: 1.0})
+def test_claim_on_an_awaited_trial_says_which_is_not_there_yet() -> None:
+    study = Study("s", "title", "cells", (A,), (ORDER,), awaited=("b",))
+    assert study.awaited_by(ORDER) == ("b",)
+    assert STUDY.awaited_by(STUDY.claims[0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("awaited", "complaint"), [(("a",), "trial 'a' twice"), (("c",), "awaits trial 'c', which no claim is about")]
+)
+def test_awaited_trial_that_exists_or_that_nobody_needs_is_refused(awaited: tuple, complaint: str) -> None:
+    with pytest.raises(ValueError, match=f"study s .*{complaint}"):
+        Study("s", "title", "cells", (A, B), (ORDER,), awaited=awaited)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +102,14 @@ def test_exact_claims_and_only_they_have_a_computed_number() -> None:
         ({"metric": "params_millions"}, "neither direction of params_millions is better"),
         ({"kind": "difference"}, "needs an expected value and a tolerance"),
         ({"kind": "difference", "expected": 1.0}, "needs an expected value and a tolerance"),
+        ({"tolerance": 1.0}, "kind order has no tolerance"),
+        ({"kind": "exact", "expected": 1.0, "tolerance": 0.1}, "needs a computed number"),
+        ({"kind": "difference", "expected": 1.0, "tolerance": 0.1, "compute": float}, "is measured, not computed"),
+        ({"kind": "threshold", "expected": 1.0}, "a threshold, and only a threshold, has a bound"),
+        ({"kind": "threshold", "bound": ">"}, "needs an expected value, the one that is not crossed"),
+        ({"bound": ">"}, "a threshold, and only a threshold, has a bound"),
+        ({"quoted": True}, "a quoted number is a value with no trial"),
+        ({"identity": Identity("d", 1, "p", (Budget(1, 1, 1),))}, r"1 budget\(s\) for 2 trial"),
     ],
     ids=str,
 )

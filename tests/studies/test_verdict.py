@@ -21,7 +21,9 @@ ORDER = Claim("s.order", "cell", "first is better", "order", "dev_bleu", ("first
 LOWER = replace(ORDER, id="s.lower", metric="dev_ppl")
 VALUE = Claim("s.value", "cell", "reaches 25.8", "value", "dev_bleu", ("first",), "Table 3", 25.8, 0.5)
 GAP = Claim("s.gap", "cell", "0.9 apart", "difference", "dev_bleu", ("first", "second"), "6.2", 0.9, 0.5)
-EXACT = Claim("s.exact", "cell", "65 million", "exact", "params_millions", ("first",), "Table 3", 65.0, 0.5)
+EXACT = Claim(
+    "s.exact", "cell", "65 million", "exact", "params_millions", ("first",), "Table 3", 65.0, 0.5, compute=float
+)
 
 # Seeds differ by 1 in every metric, so that the half widths of single seeds are round: 1.96, and 1.96 sqrt(2) = 2.77.
 MADE_UP = SeedSpread(1.0, None, "made up")

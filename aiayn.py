@@ -379,11 +379,19 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
     Example:
       aiayn data list
     """
-    from core.data.corpora import CORPORA
+    from core.data import corpora
 
+    folder = Workspace(home).data
     rows = [
-        (c.name, c.task, " ".join(c.languages), sum(c.splits.values()), c.licence, c.state(Workspace(home).data))
-        for c in CORPORA.values()
+        (
+            corpus.name,
+            corpus.task,
+            " ".join(corpus.languages),
+            None if None in corpus.splits.values() else sum(corpus.splits.values()),
+            corpus.licence,
+            str(corpus.state(folder)),
+        )
+        for corpus in corpora.known(folder).values()
     ]
     _print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
 
@@ -396,18 +404,19 @@ def data_show(name: str, home: Home = DEFAULT_HOME, as_json: AsJson = False, deb
     Example:
       aiayn data show multi30k
     """
-    from core.data.corpora import get
+    from core.data import corpora
 
-    corpus = get(name)
+    folder = Workspace(home).data
+    corpus = corpora.get(name, folder)
     facts = [
         ("name", corpus.name),
         ("description", corpus.description),
         ("languages", " ".join(corpus.languages)),
-        *((f"split {split}", f"{count:,} lines") for split, count in corpus.splits.items()),
+        *((f"split {split}", f"{count:,} lines" if count else "as made") for split, count in corpus.splits.items()),
         ("licence", corpus.licence),
         ("citation", corpus.citation),
-        ("state", corpus.state(Workspace(home).data)),
-        *((f"source {source.file}", f"{source.url} sha256 {source.sha256}") for source in corpus.sources),
+        ("state", str(corpus.state(folder))),
+        *((f"source {source.file}", f"{source.url} {source.checksum}") for source in corpus.sources),
     ]
     _print_rows(("property", "value"), facts, as_json)
 
@@ -420,9 +429,10 @@ def data_fetch(name: str, home: Home = DEFAULT_HOME, debug: Debug = False) -> No
     Example:
       aiayn data fetch multi30k
     """
-    from core.data.corpora import get
+    from core.data import corpora
 
-    corpus, folder = get(name), Workspace(home).data
+    folder = Workspace(home).data
+    corpus = corpora.get(name, folder)
     corpus.fetch(folder)
     print(f"{name}: {corpus.state(folder)}")
 
@@ -439,15 +449,17 @@ def data_check(
     Example:
       aiayn data check grammar
     """
-    from core.data.corpora import CORPORA, get
+    from core.data import corpora
 
     folder = Workspace(home).data
-    for name in names or [c.name for c in CORPORA.values() if c.state(folder) != "not fetched"]:
-        if get(name).state(folder) == "not fetched":
+    known = corpora.known(folder)
+    for name in names or [name for name, corpus in known.items() if corpus.state(folder).kind != "not fetched"]:
+        corpus = corpora.get(name, folder)
+        if corpus.state(folder).kind == "not fetched":
             raise ValueError(f"corpus {name} is not here; get it with: aiayn data fetch {name}")
-        get(name).verify(folder)
-        languages = ", ".join(get(name).languages)
-        print(f"{name}: {sum(get(name).splits.values()):,} lines in each of {languages}, all as expected")
+        corpus.verify(folder)
+        languages = ", ".join(corpus.languages)
+        print(f"{name}: {sum(corpus.splits.values()):,} lines in each of {languages}, all as expected")
 
 
 @app.command()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import metadata
 
-from core.data.corpora import CORPORA
+from core.data import corpora
 from results.errors import ResultsError
 from results.query import query
 from results.store import Store
@@ -116,7 +116,7 @@ def _database(workspace: Workspace) -> Finding:
 
 
 def _data(workspace: Workspace) -> Finding:
-    states = [f"{corpus.name}: {corpus.state(workspace.data)}" for corpus in CORPORA.values()]
+    states = [f"{corpus.name}: {corpus.state(workspace.data)}" for corpus in corpora.known(workspace.data).values()]
     return Finding("data", True, "; ".join(states))
 
 

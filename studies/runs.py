@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from core.config import RunConfig
+from core.config import DataConfig, RunConfig
 from core.data import corpora
 from results import provenance
 from results.records import RunRecord
@@ -78,16 +78,19 @@ def _provenance() -> dict:
     return provenance.collect()
 
 
-def missing_corpus(config: RunConfig) -> str | None:
-    """What a configuration needs and this version does not have; None if nothing."""
-    if config.data.corpus not in corpora.CORPORA:
+def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
+    """What a configuration needs and is not here, with what to do; None if nothing. Reads no text."""
+    known = corpora.known(cache_dir)
+    if config.data.corpus not in known:
         return f"corpus {config.data.corpus} is not available in this version"
-    return None
+    return known[config.data.corpus].obstacle(cache_dir, (config.data.src, config.data.tgt))
 
 
-@cache
-def _data_fingerprint(corpus: str, src: str, tgt: str) -> str:
-    return corpora.get(corpus).fingerprint((src, tgt))
+def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
+    """The fingerprint of the text that a configuration reads; `none` where that is not here and nothing pins it."""
+    if missing_corpus(config, cache_dir):
+        return "none"
+    return corpora.get(config.data.corpus, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
 
 
 def plan_runs(
@@ -109,10 +112,15 @@ def plan_runs(
         raise ValueError(f"{num_seeds} seeds: at least 1 is needed")
     chosen = [study.trial(name) for name in dict.fromkeys(trials)] or list(study.trials)
     planned = []
+    data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
         config = trial.config(scale)
-        missing = missing_corpus(config)
-        fingerprint = "none" if missing else _data_fingerprint(config.data.corpus, config.data.src, config.data.tgt)
+        if config.data not in data_states:  # most trials of a study share one
+            data_states[config.data] = (
+                missing_corpus(config, workspace.data),
+                data_fingerprint(config, workspace.data),
+            )
+        missing, fingerprint = data_states[config.data]
         for seed in range(1, num_seeds + 1):
             run = provenance.run_id(
                 study.name, trial.name, seed, scale.name, config.to_dict(), fingerprint, code_version()

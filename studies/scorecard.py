@@ -14,7 +14,7 @@ from studies.claim import METRICS, Claim
 from studies.departures import list_departures
 from studies.registry import STUDIES
 from studies.runs import Workspace, code_version, judging_version, missing_corpus
-from studies.scales import PAPER, SCALES
+from studies.scales import PAPER, SCALES, Scale
 from studies.study import Study
 from studies.verdict import FULL_SCALE, Measurements, decide
 
@@ -87,7 +87,7 @@ def write_verdicts(store: Store) -> None:
     rows = []
     for study in STUDIES:
         for scale in SCALES:
-            blocked = next(filter(None, (missing_corpus(trial.config(scale)) for trial in study.trials)), None)
+            blocked = _blocked(study, scale, store)
             for claim in study.claims:
                 if claim.full_size and scale.name != FULL_SCALE:
                     continue  # about the paper's own sizes, so it stands at that scale alone
@@ -98,8 +98,15 @@ def write_verdicts(store: Store) -> None:
     store.write_verdicts(rows, basis)
 
 
+def _blocked(study: Study, scale: Scale, store: Store) -> str | None:
+    """Why a study cannot run at a scale in this workspace; None where it can."""
+    folder = Workspace(store.home).data
+    return next(filter(None, (missing_corpus(trial.config(scale), folder) for trial in study.trials)), None)
+
+
 def _basis(store: Store) -> str:
-    """What verdicts follow from: the source that states and judges claims, and which runs have ended and how."""
+    """What verdicts follow from: the source that states and judges claims, the runs that have ended, the data here."""
+    blocked = [_blocked(study, scale, store) for study in STUDIES for scale in SCALES]
     (row,) = store.fetch(
         """
         SELECT
@@ -108,7 +115,7 @@ def _basis(store: Store) -> str:
                 AS scores
         """
     ).to_pylist()
-    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']}"
+    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']} {blocked}"
 
 
 def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tuple[str, ...]]:

@@ -102,6 +102,6 @@ def read_lines(path: Path | None) -> list[str]:
         raw = sys.stdin.buffer.read() if path is None else path.read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {path} ({error.strerror})") from error
-    from core.data.corpus import decode_lines
+    from core.data.lines import decode_lines
 
     return decode_lines(raw, "standard input" if path is None else str(path))

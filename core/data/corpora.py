@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from core.data.corpus import Corpus, require_name
 from core.data.generated_corpus import GRAMMAR
@@ -11,7 +12,13 @@ from core.data.multi30k import MULTI30K
 CORPORA: Mapping[str, Corpus] = {corpus.name: corpus for corpus in (GRAMMAR, MULTI30K)}
 
 
-def get(name: str) -> Corpus:
+def known(cache_dir: Path) -> Mapping[str, Corpus]:
+    """All corpora by name, those that a person added to the workspace of this data folder last."""
+    return CORPORA
+
+
+def get(name: str, cache_dir: Path) -> Corpus:
     """The corpus of this name; ValueError with near names where there is none."""
-    require_name(name, CORPORA, "no corpus")
-    return CORPORA[name]
+    corpora = known(cache_dir)
+    require_name(name, corpora, "no corpus")
+    return corpora[name]

@@ -1,13 +1,10 @@
-"""What a corpus is: aligned lines in several languages, with their counts, origin and terms.
+"""What a corpus is, whatever its task: a name, splits with their counts, origin, terms, and where it stands here.
 
-A segment is what stands between two line feeds, and nothing else ends one: `str.splitlines` also cuts at
-U+2028 and its kin, which occur inside segments (pitfall A20). Text is taken as it is: no Unicode
-normalisation, no trimming, no change of quotes. What would put a wrong number into a table is refused instead.
+How its text is read differs by task and is a subclass's: `translation_corpus.py` for aligned lines.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-# Test sets are handed out as SGML too; its tags would be translated and scored like words (A8).
-_MARKUP = re.compile(r"\s*</?(?:seg|doc|srcset|refset|tstset|mteval)\b", re.IGNORECASE)
-# Two languages share a name or a number now and then; half of the lines means that one text was passed twice (A8).
-_MAX_IDENTICAL_SHARE = 0.5
+Languages = tuple[str, ...]
 
 
 class DataError(Exception):
@@ -26,52 +20,92 @@ class DataError(Exception):
 
 
 class Source(NamedTuple):
-    """Where one file of a corpus comes from, and the sha256 of its text, uncompressed."""
+    """Where one file of a corpus comes from; `checksum` is `<algorithm>:<hex>`, None where none is known."""
 
     file: str
     url: str
-    sha256: str
+    checksum: str | None
 
 
-class Text(NamedTuple):
-    """One language of one split as it was read, not checked yet; `origin` is how messages name it."""
+class Step(NamedTuple):
+    """One step between the sources and the text that is read, in order.
 
-    lines: list[str]
-    origin: str
-    sha256: str | None = None
+    `part` is what it was applied to (`train en-de`), `kept` the items left after it, None where it has not run yet.
+    """
+
+    part: str
+    name: str
+    kept: int | None
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a corpus stands in a workspace; `str()` of it is for a person.
+
+    `not fetched` can be downloaded, `not here` must be brought by a person; `folder` and `missing` tell where and what.
+    """
+
+    kind: Literal["embedded", "present", "incomplete", "not fetched", "not here"]
+    folder: Path | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Whether all of it can be read without a download."""
+        return self.kind in ("embedded", "present")
+
+    def __str__(self) -> str:
+        where = f" at {self.folder}" if self.folder is not None else ""
+        return f"{self.kind}{where}" + (f": {', '.join(self.missing)} missing" if self.missing else "")
 
 
 @dataclass(frozen=True)
 class Corpus(ABC):
-    """Aligned text in several languages; subclasses say where it comes from.
+    """What all corpora have in common.
 
-    `splits` maps a split's name to its number of lines, in every language. `cache_dir` is a workspace's
-    folder for data (HOME/data) wherever a method asks for it.
+    `splits` maps a split's name to its number of items (pairs of lines, trees), None where that is known only when
+    the text has been made. Wherever a method asks for it, `cache_dir` is a workspace's folder for data (HOME/data),
+    and `languages` the part that is meant: of a translation corpus two languages, in any order; None means all of it.
     """
 
     name: str
-    task: Literal["translation"]
-    languages: tuple[str, ...]
-    splits: Mapping[str, int]
+    task: Literal["translation", "parsing"]
+    languages: Languages
+    splits: Mapping[str, int | None]
     licence: str
     citation: str
     description: str
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The files to download; none where the corpus is made here."""
+        """The files to download; none where the corpus is made here, or brought by a person."""
         return ()
 
-    @abstractmethod
-    def state(self, cache_dir: Path) -> str:
-        """`embedded`, `present at PATH`, `not fetched`, or `incomplete at PATH: ...`; reads no text."""
+    def steps(self, cache_dir: Path) -> tuple[Step, ...]:
+        """What is done to the sources' text, in order, with the counts after each step where it has been done."""
+        return ()
+
+    def obstacle(self, cache_dir: Path, languages: Languages | None = None) -> str | None:
+        """Why a run cannot begin on this now, and what to do; None where it can, be it after a small download.
+
+        Reads no text, so that a plan at any scale answers at once.
+        """
+        return None
 
     @abstractmethod
-    def fingerprint(self, languages: tuple[str, ...]) -> str:
-        """16 hex characters that change when the text of these languages does; needs no download and no torch."""
+    def state(self, cache_dir: Path, languages: Languages | None = None) -> State:
+        """Where the corpus stands here; reads no text."""
 
     @abstractmethod
-    def fetch(self, cache_dir: Path) -> None:
+    def fingerprint(self, cache_dir: Path, languages: Languages | None = None) -> str:
+        """16 hex characters that change when the text of these languages does; reads no text and needs no torch.
+
+        Raises:
+            DataError: the text is not here and nothing pins what it will be.
+        """
+
+    @abstractmethod
+    def fetch(self, cache_dir: Path, languages: Languages | None = None) -> None:
         """Make every file present in `cache_dir`, verified; does nothing where all are there.
 
         Raises:
@@ -79,54 +113,8 @@ class Corpus(ABC):
         """
 
     @abstractmethod
-    def _read(self, split: str, language: str, cache_dir: Path) -> Text:
-        """The lines of one file or generator, decoded and nothing more."""
-
-    def _expected_sha256(self, split: str, language: str) -> str | None:
-        """The pinned checksum of the text, None where there is none to compare with."""
-        return None
-
-    def load_split(self, split: str, language: str, cache_dir: Path) -> list[str]:
-        """All lines of one split in one language, without their line feeds.
-
-        Raises:
-            ValueError: the corpus has no such split or language.
-            DataError: the text is missing, damaged, or not what the corpus declares.
-        """
-        self.require(split, language)
-        text = self._read(split, language, cache_dir)
-        self._check(text, split, language)
-        return text.lines
-
-    def load_pair(self, split: str, src: str, tgt: str, cache_dir: Path) -> tuple[list[str], list[str]]:
-        """One split in two languages; line i of one side translates line i of the other.
-
-        Raises:
-            ValueError, DataError: as `load_split`, and where the two sides do not fit each other.
-        """
-        self.require(split, src, tgt)
-        sides = [self._read(split, language, cache_dir) for language in (src, tgt)]
-        counts = [len(side.lines) for side in sides]
-        if counts[0] != counts[1]:
-            raise DataError(
-                f"{sides[0].origin} has {counts[0]} lines and {sides[1].origin} has {counts[1]}; "
-                f"both should have {self.splits[split]}, line by line translations"
-            )
-        for side, language in zip(sides, (src, tgt), strict=True):
-            self._check(side, split, language)
-        identical = sum(a == b for a, b in zip(sides[0].lines, sides[1].lines, strict=True))
-        if identical > _MAX_IDENTICAL_SHARE * counts[0]:
-            raise DataError(
-                f"{sides[0].origin} and {sides[1].origin} are the same in {identical} of {counts[0]} lines; "
-                f"one of them is not in its language ({src}, {tgt})"
-            )
-        return sides[0].lines, sides[1].lines
-
-    def verify(self, cache_dir: Path) -> None:
-        """Read and check every split in every language; raises DataError at the first fault."""
-        for split in self.splits:
-            for language in self.languages:
-                self.load_split(split, language, cache_dir)
+    def verify(self, cache_dir: Path, languages: Languages | None = None) -> None:
+        """Read and check every split whole; raises DataError at the first fault."""
 
     def require(self, split: str, *languages: str) -> None:
         """Raise ValueError, with near names, unless the corpus has this split and these languages."""
@@ -134,52 +122,9 @@ class Corpus(ABC):
         for language in languages:
             require_name(language, self.languages, f"{self.name} has no language")
 
-    def _check(self, text: Text, split: str, language: str) -> None:
-        # The checksum comes last: whatever it would catch, the checks before it can explain.
-        expected_lines = self.splits[split]
-        if len(text.lines) != expected_lines:
-            raise DataError(
-                f"{text.origin} has {len(text.lines)} lines, {self.name} {split} has {expected_lines}; "
-                f"restore the original file"
-            )
-        empty = [number for number, line in enumerate(text.lines, 1) if not line.strip()]
-        if empty:
-            # An empty segment trains nothing, and scorers differ in what it is worth (A22).
-            raise DataError(
-                f"{text.origin} has {len(empty)} empty lines, the first is line {empty[0]}; remove the pairs"
-            )
-        for number, line in enumerate(text.lines, 1):
-            if _MARKUP.match(line):
-                raise DataError(
-                    f"{text.origin} line {number} is SGML markup ({line.strip()[:40]}); give plain segments"
-                )
-        expected_sha256 = self._expected_sha256(split, language)
-        if expected_sha256 is not None and text.sha256 != expected_sha256:
-            raise DataError(
-                f"{text.origin} is not the text expected: its sha256 is {text.sha256}, should be {expected_sha256}; "
-                f"restore the original file"
-            )
-
 
 def require_name(name: str, known: Mapping[str, object] | tuple[str, ...], complaint: str) -> None:
     """Raise ValueError that begins with `complaint` and ends with near names, unless `name` is known."""
     if name not in known:
         near = get_close_matches(name, list(known))
         raise ValueError(f"{complaint} {name!r}; {'close' if near else 'known'}: {', '.join(near or known)}")
-
-
-def decode_lines(raw: bytes, origin: str) -> list[str]:
-    """The segments of a UTF-8 text; the line feed after the last one is optional.
-
-    Raises:
-        DataError: a byte is not UTF-8; names the line.
-    """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{origin} line {line} is not UTF-8 ({error.reason}); convert the file to UTF-8") from error
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines

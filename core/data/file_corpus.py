@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import logging
 import os
 import sys
 import uuid
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.data.corpus import Corpus, DataError, Source, Text, decode_lines
+from core.data.corpus import DataError, Languages, Source, State
+from core.data.lines import LineFile
+from core.data.translation_corpus import Text, TranslationCorpus
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class FileCorpus(Corpus):
+class FileCorpus(TranslationCorpus):
     """One gzip file per split and language, `<split>.<language>.gz`, whose text is pinned by its sha256.
 
     Files are read from `$AIAYN_DATA/<name>` where that folder exists, otherwise from `cache_dir/<name>`, into
@@ -34,35 +34,39 @@ class FileCorpus(Corpus):
     @property
     def sources(self) -> tuple[Source, ...]:
         return tuple(
-            Source(f"{stem}.gz", f"{self.base_url}/{stem}.gz", sha256) for stem, sha256 in self.text_sha256.items()
+            Source(_file_name(stem), f"{self.base_url}/{_file_name(stem)}", f"sha256:{sha256}")
+            for stem, sha256 in self.text_sha256.items()
         )
 
-    def state(self, cache_dir: Path) -> str:
-        folder = self._local_folder() or cache_dir / self.name
-        missing = [source.file for source in self.sources if not (folder / source.file).is_file()]
+    def state(self, cache_dir: Path, languages: Languages | None = None) -> State:
+        local = self._local_folder()
+        folder = local or cache_dir / self.name
+        files = [_file_name(stem) for stem in self._stems(languages)]
+        missing = tuple(file for file in files if not (folder / file).is_file())
         if not missing:
-            return f"present at {folder}"
-        if len(missing) == len(self.sources) and folder == cache_dir / self.name:
-            return "not fetched"
-        return f"incomplete at {folder}: {', '.join(missing)} missing"
+            return State("present", folder)
+        if len(missing) == len(files) and local is None:
+            return State("not fetched")
+        return State("incomplete", folder, missing)
 
-    def fingerprint(self, languages: tuple[str, ...]) -> str:
+    def fingerprint(self, cache_dir: Path, languages: Languages | None = None) -> str:
         # A text is refused unless it has its pinned checksum, so the pins say what the loader reads.
-        stems = sorted(f"{split}.{language}" for split in self.splits for language in languages)
-        pins = "".join(f"{stem} {self.text_sha256[stem]}\n" for stem in stems)
+        pins = "".join(f"{stem} {self.text_sha256[stem]}\n" for stem in sorted(self._stems(languages)))
         return hashlib.sha256(pins.encode()).hexdigest()[:16]
 
-    def fetch(self, cache_dir: Path) -> None:
-        for split in self.splits:
-            for language in self.languages:
-                self._locate(split, language, cache_dir)
+    def fetch(self, cache_dir: Path, languages: Languages | None = None) -> None:
+        for stem in self._stems(languages):
+            self._locate(stem, cache_dir)
 
-    def _expected_sha256(self, split: str, language: str) -> str:
-        return self.text_sha256[f"{split}.{language}"]
+    def _stems(self, languages: Languages | None) -> list[str]:
+        return [f"{split}.{language}" for split in self.splits for language in languages or self.languages]
 
-    def _read(self, split: str, language: str, cache_dir: Path) -> Text:
-        path = self._locate(split, language, cache_dir)
-        return _read_gzip(path, origin=str(path))
+    def _open(self, split: str, src: str, tgt: str, cache_dir: Path) -> tuple[Text, Text]:
+        return self._text(f"{split}.{src}", cache_dir), self._text(f"{split}.{tgt}", cache_dir)
+
+    def _text(self, stem: str, cache_dir: Path) -> Text:
+        path = self._locate(stem, cache_dir)
+        return Text(LineFile(path), str(path), self.text_sha256[stem])
 
     def _local_folder(self) -> Path | None:
         """The corpus' folder inside AIAYN_DATA, None where that is unset or holds no such folder."""
@@ -74,20 +78,19 @@ class FileCorpus(Corpus):
         folder = Path(root) / self.name
         return folder if folder.is_dir() else None
 
-    def _locate(self, split: str, language: str, cache_dir: Path) -> Path:
-        file = _file_name(split, language)
+    def _locate(self, stem: str, cache_dir: Path) -> Path:
         folder = self._local_folder()
         if folder is None:
-            path = cache_dir / self.name / file
+            path = cache_dir / self.name / _file_name(stem)
             if not path.is_file():
-                self._download(split, language, path)
+                self._download(stem, path)
             return path
-        path = folder / file
+        path = folder / _file_name(stem)
         if not path.is_file():
             raise DataError(f"{path} is missing; copy it there, or unset AIAYN_DATA to download it")
         return path
 
-    def _download(self, split: str, language: str, path: Path) -> None:
+    def _download(self, stem: str, path: Path) -> None:
         """Fetch one file next to its place and rename it once it is checked; several processes may do so at once."""
         import pooch  # not needed where the files are there
 
@@ -97,7 +100,13 @@ class FileCorpus(Corpus):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), chunk_size=1 << 16)(url, str(partial), None)
-            self._check(_read_gzip(partial, origin=url), split, language)
+            text = LineFile(partial, origin=url)
+            for _ in text.blocks():
+                pass
+            if text.sha256 != self.text_sha256[stem]:
+                raise DataError(
+                    f"{url} is not the text expected: its sha256 is {text.sha256}, should be {self.text_sha256[stem]}"
+                )
             partial.replace(path)
         except OSError as error:  # requests' exceptions are OSErrors too
             raise DataError(
@@ -115,15 +124,5 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _file_name(split: str, language: str) -> str:
-    return f"{split}.{language}.gz"
-
-
-def _read_gzip(path: Path, origin: str) -> Text:
-    try:
-        raw = gzip.decompress(path.read_bytes())
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{origin} is not a complete gzip file ({error}); delete it and fetch it again") from error
-    except OSError as error:
-        raise DataError(f"{origin} cannot be read: {error.strerror}") from error
-    return Text(decode_lines(raw, origin), origin, hashlib.sha256(raw).hexdigest())
+def _file_name(stem: str) -> str:
+    return f"{stem}.gz"

@@ -10,11 +10,12 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from core.data.corpus import Corpus, Text
+from core.data.corpus import Languages, State
+from core.data.translation_corpus import Text, TranslationCorpus
 
 
 @dataclass(frozen=True)
-class GeneratedCorpus(Corpus):
+class GeneratedCorpus(TranslationCorpus):
     """Lines from `generate_splits(sizes, seed)` of the package `generator`.
 
     That function returns, for each split, `sizes[split]` examples with a method `text(language)`.
@@ -23,22 +24,23 @@ class GeneratedCorpus(Corpus):
     generator: str
     seed: int
 
-    def state(self, cache_dir: Path) -> str:
-        return "embedded"
+    def state(self, cache_dir: Path, languages: Languages | None = None) -> State:
+        return State("embedded")
 
-    def fingerprint(self, languages: tuple[str, ...]) -> str:
+    def fingerprint(self, cache_dir: Path, languages: Languages | None = None) -> str:
         # The generator's source stands for its text, which would take seconds to make.
-        digest = hashlib.sha256(repr((sorted(self.splits.items()), self.seed, sorted(languages))).encode())
+        chosen = sorted(languages or self.languages)
+        digest = hashlib.sha256(repr((sorted(self.splits.items()), self.seed, chosen)).encode())
         for file in _source_files(self.generator):
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
         return digest.hexdigest()[:16]
 
-    def fetch(self, cache_dir: Path) -> None:
+    def fetch(self, cache_dir: Path, languages: Languages | None = None) -> None:
         """Nothing to fetch."""
 
-    def _read(self, split: str, language: str, cache_dir: Path) -> Text:
+    def _open(self, split: str, src: str, tgt: str, cache_dir: Path) -> tuple[Text, Text]:
         lines = _generate_lines(self.generator, tuple(self.splits.items()), self.seed, self.languages)
-        return Text(lines[split, language], f"{self.name} {split} ({language})")
+        return tuple(Text(lines[split, language], f"{self.name} {split} ({language})") for language in (src, tgt))
 
 
 @lru_cache(maxsize=1)  # one call makes every split, and each is asked for by language

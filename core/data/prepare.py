@@ -22,8 +22,10 @@ import numpy as np
 
 from core.config import DataConfig
 from core.data import corpora
-from core.data.corpus import Corpus, DataError, decode_lines, require_name
+from core.data.corpus import DataError, require_name
+from core.data.lines import decode_lines
 from core.data.split import ParallelSplit, Sentences
+from core.data.translation_corpus import TranslationCorpus
 from core.data.vocabulary import Vocabulary
 
 TRAIN_SPLIT = "train"
@@ -94,17 +96,19 @@ def prepare(data: DataConfig, cache_dir: Path) -> PreparedData:
         ValueError: no such corpus, language or split; the vocabulary is too small; the training split would be scored.
         DataError: the corpus cannot be had, is damaged, or leaves nothing to train on.
     """
-    corpus = corpora.get(data.corpus)
+    corpus = corpora.get(data.corpus, cache_dir)
+    if not isinstance(corpus, TranslationCorpus):
+        raise ValueError(f"corpus {data.corpus} is for {corpus.task}; name one for translation")
     return prepare_corpus(corpus, data, cache_dir)
 
 
-def prepare_corpus(corpus: Corpus, data: DataConfig, cache_dir: Path) -> PreparedData:
+def prepare_corpus(corpus: TranslationCorpus, data: DataConfig, cache_dir: Path) -> PreparedData:
     """`prepare` for a corpus in hand, whatever name `data` gives."""
     for split in (data.dev_split, data.test_split):
-        corpus.require(split, data.src, data.tgt)
+        corpus.require_pair(split, data.src, data.tgt)
         if split == TRAIN_SPLIT:
             raise ValueError(f"split {split!r} is trained on; score {data.corpus} on another split")
-    fingerprint = corpus.fingerprint((data.src, data.tgt))
+    fingerprint = corpus.fingerprint(cache_dir, (data.src, data.tgt))
     folder = cache_dir / f"{corpus.name}-{data.src}-{data.tgt}-{_key(data, fingerprint)}"
     if not folder.is_dir():
         unfinished = cache_dir / f".{folder.name}.{uuid.uuid4().hex[:8]}"
@@ -145,7 +149,7 @@ def _damaged(folder: Path, what: str) -> DataError:
     return DataError(f"{folder} is damaged ({what}); delete it, it will be made again")
 
 
-def _write(corpus: Corpus, data: DataConfig, cache_dir: Path, folder: Path) -> None:
+def _write(corpus: TranslationCorpus, data: DataConfig, cache_dir: Path, folder: Path) -> None:
     lines = {split: corpus.load_pair(split, data.src, data.tgt, cache_dir) for split in corpus.splits}
     # Only training text: merges that know the test set would flatter it (A30).
     vocabulary = Vocabulary.learn((line for side in lines[TRAIN_SPLIT] for line in side), data.vocab_size)

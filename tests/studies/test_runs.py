@@ -60,7 +60,7 @@ def test_ids_differ_by_trial_seed_scale_and_configuration(workspace: Workspace) 
 
 def test_id_differs_by_data(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     before = ids(plan_runs(STUDY, SMOKE, 1, workspace))
-    monkeypatch.setattr(runs, "_data_fingerprint", lambda corpus, src, tgt: "0123456789abcdef")
+    monkeypatch.setattr(runs, "data_fingerprint", lambda config, cache_dir: "0123456789abcdef")
     assert set(before).isdisjoint(ids(plan_runs(STUDY, SMOKE, 1, workspace)))
 
 

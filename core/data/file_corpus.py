@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
-import sys
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.data.corpus import DataError, Languages, Source, State
-from core.data.lines import LineFile
+from core.data.download import download
+from core.data.lines import Lines
 from core.data.translation_corpus import Text, TranslationCorpus
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class FileCorpus(TranslationCorpus):
 
     def _text(self, stem: str, cache_dir: Path) -> Text:
         path = self._locate(stem, cache_dir)
-        return Text(LineFile(path), str(path), self.text_sha256[stem])
+        return Text(Lines.of_file(path), str(path), self.text_sha256[stem])
 
     def _local_folder(self) -> Path | None:
         """The corpus' folder inside AIAYN_DATA, None where that is unset or holds no such folder."""
@@ -91,37 +87,15 @@ class FileCorpus(TranslationCorpus):
         return path
 
     def _download(self, stem: str, path: Path) -> None:
-        """Fetch one file next to its place and rename it once it is checked; several processes may do so at once."""
-        import pooch  # not needed where the files are there
-
         url = f"{self.base_url}/{path.name}"
-        _logger.info("%s: fetching %s", self.name, url)
-        partial = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), chunk_size=1 << 16)(url, str(partial), None)
-            text = LineFile(partial, origin=url)
-            for _ in text.blocks():
-                pass
-            if text.sha256 != self.text_sha256[stem]:
-                raise DataError(
-                    f"{url} is not the text expected: its sha256 is {text.sha256}, should be {self.text_sha256[stem]}"
-                )
-            partial.replace(path)
-        except OSError as error:  # requests' exceptions are OSErrors too
-            raise DataError(
-                f"cannot fetch {url} into {path.parent}: {_innermost(error)}; "
-                f"try again, or put its files into a folder {self.name} and set AIAYN_DATA to the folder above"
-            ) from error
-        finally:
-            partial.unlink(missing_ok=True)
 
+        def check(partial: Path) -> None:
+            found, expected = Lines.of_file(partial, origin=url).read_through().sha256, self.text_sha256[stem]
+            if found != expected:
+                raise DataError(f"{url} is not the text expected: its sha256 is {found}, should be {expected}")
 
-def _innermost(error: BaseException) -> BaseException:
-    """What went wrong first: a library's own wrapping of it fills a screen."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return error
+        advice = f"try again, or put its files into a folder {self.name} and set AIAYN_DATA to the folder above"
+        download(url, path, check, advice)
 
 
 def _file_name(stem: str) -> str:

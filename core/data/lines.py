@@ -9,50 +9,65 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from core.data.corpus import DataError
 
 _BLOCK_BYTES = 1 << 20
 
 
-class LineFile:
-    """The segments of a UTF-8 text file, plain or gzip by its name; the line feed after the last one is optional.
+class Lines:
+    """The segments of a UTF-8 text; the line feed after the last one is optional.
 
-    Each iteration reads the file anew. When one has come to its end, `num_lines` and `sha256` are those of the text,
-    uncompressed, with a line feed after every line.
+    Each iteration reads the text anew. When one has come to its end, `num_lines`, `num_bytes` and `sha256` are those
+    of the text, uncompressed, with a line feed after every line.
+
+    Args:
+        open_bytes: opens the text's bytes.
+        origin: how messages name it.
 
     Raises:
-        DataError: while reading: the file cannot be read, is damaged, or holds a byte that is not UTF-8.
+        DataError: while reading: the text cannot be read, is damaged, or holds a byte that is not UTF-8.
     """
 
-    def __init__(self, path: Path, origin: str | None = None) -> None:
-        self.path = path
-        self.origin = origin or str(path)
-        self.num_lines = 0
+    def __init__(self, open_bytes: Callable[[], AbstractContextManager[BinaryIO]], origin: str) -> None:
+        self._open_bytes = open_bytes
+        self.origin = origin
+        self.num_lines = self.num_bytes = 0
         self.sha256 = ""
 
-    def __iter__(self) -> Iterator[str]:
-        for block in self.blocks():
-            yield from block
+    @classmethod
+    def of_file(cls, path: Path, origin: str | None = None) -> Lines:
+        """A text file, plain or, where its name ends in .gz, compressed."""
+        return cls(lambda: gzip.open(path) if path.suffix == ".gz" else path.open("rb"), origin or str(path))
 
-    def blocks(self) -> Iterator[list[str]]:
-        """The lines in lists of some thousands, which costs less than one by one."""
+    def __iter__(self) -> Iterator[str]:
         digest = hashlib.sha256()
-        self.num_lines = 0
+        self.num_lines = self.num_bytes = 0
         for raw in self._whole_lines():
             digest.update(raw)
             lines = self._decode(raw)
-            yield lines
+            yield from lines
             self.num_lines += len(lines)
+            self.num_bytes += len(raw)
         self.sha256 = digest.hexdigest()
+
+    def read_through(self) -> Lines:
+        """Read to the end for the counts and the checksum alone."""
+        for _ in self:
+            pass
+        return self
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Bytes that end with a line feed, about a block at a time."""
         try:
-            with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
+            with self._open_bytes() as file:
                 rest = b""
                 while block := file.read(_BLOCK_BYTES):
                     head, feed, tail = block.rpartition(b"\n")
@@ -63,12 +78,10 @@ class LineFile:
                         rest += block
                 if rest:
                     yield rest + b"\n"
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{self.origin} is not a complete gzip file ({error}); delete it and fetch it again"
-            ) from error
+        except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
+            raise DataError(f"{self.origin} is not complete ({error}); delete it and get it again") from error
         except OSError as error:
-            raise DataError(f"{self.origin} cannot be read: {error.strerror}") from error
+            raise DataError(f"{self.origin} cannot be read: {error.strerror or error}") from error
 
     def _decode(self, raw: bytes) -> list[str]:
         try:
@@ -86,12 +99,4 @@ def decode_lines(raw: bytes, origin: str) -> list[str]:
     Raises:
         DataError: a byte is not UTF-8; names the line.
     """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{origin} line {line} is not UTF-8 ({error.reason}); convert the file to UTF-8") from error
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
+    return list(Lines(lambda: BytesIO(raw), origin))

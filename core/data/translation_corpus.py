@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.data.corpus import Corpus, DataError, Languages
-from core.data.lines import LineFile
+from core.data.lines import Lines
 
 # Test sets are handed out as SGML too; its tags would be translated and scored like words (A8).
 _MARKUP = re.compile(r"\s*</?(?:seg|doc|srcset|refset|tstset|mteval)\b", re.IGNORECASE)
@@ -150,7 +150,7 @@ class _Side:
             )
         # The checksum comes last: whatever it would catch, the checks before it can explain.
         lines = self._text.lines
-        if self._text.sha256 is not None and isinstance(lines, LineFile) and lines.sha256 != self._text.sha256:
+        if self._text.sha256 is not None and isinstance(lines, Lines) and lines.sha256 != self._text.sha256:
             raise DataError(
                 f"{origin} is not the text expected: its sha256 is {lines.sha256}, should be {self._text.sha256}; "
                 f"restore the original file"

@@ -75,7 +75,7 @@ COMMANDS = dict(commands(typer.main.get_command(aiayn.app)))
 def test_every_command_that_the_design_names_is_there() -> None:
     named = {"list", "plan", "run", "reproduce", "status", "claims", "query", "report", "translate", "doctor", "data"}
     assert named == {path[0] for path in COMMANDS}
-    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "check"}
+    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "check", "export"}
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

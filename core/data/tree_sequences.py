@@ -42,10 +42,13 @@ TAGGED = TreeFormat(keep_tags=True)
 class Repairs:
     """What was done to a sequence to make a tree of it, in numbers of symbols.
 
+    The rules are those of a few that kept most brackets of the treebank sample's trees when their sequences were cut
+    short, or lost, doubled or mixed up symbols at random.
+
     Attributes:
         missing_closers: constituents that were closed, at the end or by the closer of one around them.
         extra_closers: closers dropped, since nothing was open, or since the root was to end before the output did.
-        wrong_closers: closers whose label no open constituent has; each closed the innermost one.
+        wrong_closers: closers whose label no open constituent has, dropped.
         missing_leaves: words that the output forgot. Each went where the output stood: before the next word that it
             has, in the end into the innermost constituent that it left open, into the root where it left none.
         extra_leaves: leaves dropped, since no word was left for them.
@@ -249,7 +252,7 @@ class _Builder:
         self._tags = tags
         self._max_depth = max_depth
         self._stack: list[_Open] = []
-        self._root_closer: str | None = None  # the root stays on the stack, since more may follow
+        self._root_closed = False  # it stays on the stack, since more may follow
         self._next_word = 0
         self._counts = Counter[str]()
 
@@ -260,18 +263,17 @@ class _Builder:
         self._stack.append(_Open(label, self._stack[-1].children if is_too_deep else [], is_too_deep))
 
     def close(self, label: str) -> None:
-        if not self._stack or self._root_closer is not None:
+        if not self._stack or self._root_closed:
             self._counts["extra_closers"] += 1
-            return
-        if all(constituent.label != label for constituent in self._stack):
+        elif all(constituent.label != label for constituent in reversed(self._stack)):
             self._counts["wrong_closers"] += 1
         else:
             while self._stack[-1].label != label:
                 self._close_missing()
-        if len(self._stack) > 1:
-            self._pop()
-        else:
-            self._root_closer = label
+            if len(self._stack) > 1:
+                self._pop()
+            else:
+                self._root_closed = True
 
     def add_leaf(self, leaf: _Leaf, position: int | None) -> None:
         """Put the word at `position` here, after those before it that the output forgot."""
@@ -289,7 +291,7 @@ class _Builder:
         self._add_missing(len(self._words))
         while len(self._stack) > 1:
             self._close_missing()
-        if self._root_closer is None and not self._counts["missing_roots"]:
+        if not self._root_closed and not self._counts["missing_roots"]:
             self._counts["missing_closers"] += 1
         root = self._stack.pop()
         return Repaired(Tree(root.label, tuple(root.children)), Repairs(**self._counts))
@@ -300,11 +302,9 @@ class _Builder:
             self._stack.append(_Open(ROOT, []))
 
     def _reopen_root(self) -> None:
-        if self._root_closer is not None:
-            # Whatever its label, that closer came too early.
-            self._counts["wrong_closers"] -= self._root_closer != self._stack[0].label
+        if self._root_closed:
             self._counts["extra_closers"] += 1
-            self._root_closer = None
+            self._root_closed = False
 
     def _close_missing(self) -> None:
         self._counts["missing_closers"] += 1

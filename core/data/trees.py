@@ -4,8 +4,8 @@ A leaf is a word as it is written in text. In a file a bracket inside a word wou
 escaped as the treebank does ("(" is -LRB-), both ways, and only here. Files are ASCII-spaced: a no-break space is
 part of a word, and only a line feed ends a line.
 
-The type is this project's own: nltk's Tree is a mutable list, and reading, writing and comparing one recurses. Here
-nothing recurses, so that a model's output may nest as deep as it is long (pitfall E5).
+The type is this project's own: nltk's Tree is a mutable list without a hash, and ends at 500 levels. Here nothing
+recurses, so that a model's output may nest as deep as it is long (pitfall E5).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _BRACKET = re.compile(r"[(){}\[\]]")
 _ESCAPED = re.compile("|".join(_BRACKETS))
 
 # (tag word) | (label | ) | word. The first is a shortcut: half of a file's brackets hold one word.
-_TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
+_TOKEN = re.compile(r"\([^\s()]+\s+[^\s()]+\)|\([^\s()]*|\)|[^\s()]+", re.ASCII)
+_LEAF = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\)", re.ASCII)
 _LABEL = re.compile(r"[^\s()]*", re.ASCII)
 _WORD = re.compile(r"[^\s()]+", re.ASCII)
 _BASE_LABEL = re.compile(r"[^-=|]+")
@@ -196,46 +197,45 @@ def read_trees(lines: Iterable[str], origin: str) -> Iterator[Tree]:
     Raises:
         DataError: brackets that do not fit, a word outside of them, a constituent without words; names the line.
     """
-    shared: dict[tuple[str, str], Tree] = {}
+    shared: dict[str, Tree] = {}
     open_labels: list[str] = []
     outer: list[list[Tree | str]] = []  # the children so far of each open constituent but the innermost
     children: list[Tree | str] = []
     begun = 0
     for number, line in enumerate(lines, 1):
-        for tag, word, label, closer, bare in _TOKEN.findall(line):
-            if tag:
-                leaf = shared.get((tag, word))
-                if leaf is None:
-                    if len(shared) >= _MAX_SHARED_LEAVES:
-                        shared.clear()
-                    leaf = shared[tag, word] = Tree(intern(tag), (unescape(word),))
-                if not open_labels:
-                    yield leaf
-                else:
-                    children.append(leaf)
-            elif closer:
+        for token in _TOKEN.findall(line):
+            if token == ")":
                 if not open_labels:
                     raise DataError(f"{origin} line {number} closes a bracket that is not open")
                 if not children:
                     raise DataError(f"{origin} line {number} closes {open_labels[-1] or 'a bracket'}, which is empty")
-                tree = Tree(open_labels.pop(), tuple(children))
+                node = Tree(open_labels.pop(), tuple(children))
                 children = outer.pop()
+            elif token[0] != "(":
                 if not open_labels:
-                    yield tree
-                else:
-                    children.append(tree)
-            elif bare:
-                if not open_labels:
-                    raise DataError(f"{origin} line {number} has {bare[:40]!r} outside of brackets")
+                    raise DataError(f"{origin} line {number} has {token[:40]!r} outside of brackets")
                 if not children and not open_labels[-1]:
-                    raise DataError(f"{origin} line {number} has {bare[:40]!r} in a bracket without a label")
-                children.append(unescape(bare))
-            else:
+                    open_labels[-1] = intern(token)  # a blank between a bracket and its label
+                    continue
+                node = unescape(token)
+            elif token[-1] != ")":
                 if not open_labels:
                     begun = number
-                open_labels.append(intern(label))
+                open_labels.append(intern(token[1:]))
                 outer.append(children)
                 children = []
+                continue
+            else:
+                node = shared.get(token)
+                if node is None:
+                    if len(shared) >= _MAX_SHARED_LEAVES:
+                        shared.clear()
+                    tag, word = _LEAF.fullmatch(token).groups()
+                    node = shared[token] = Tree(intern(tag), (unescape(word),))
+            if open_labels:
+                children.append(node)
+            else:
+                yield node
     if open_labels:
         raise DataError(
             f"{origin} ends inside the tree that begins in line {begun}: {len(open_labels)} brackets are open"

@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +18,11 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from studies.claim import Claim
 from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import SCALES, Scale, get_scale
-from studies.study import Study
+from studies.study import Study, no_such
 
 app = typer.Typer(
     name="aiayn",
@@ -117,8 +119,11 @@ def list_(
     if claims:
         _print_claims([get_study(study)] if study else STUDIES, as_json)
     elif study is None:
-        rows = [(s.name, s.title, s.cells, len(s.trials), len(s.claims)) for s in STUDIES]
-        _print_rows(("study", "title", "cells", "trials", "claims"), rows, as_json)
+        rows = [
+            (s.name, s.title, s.cells, len(s.trials), len(s.claims), sum(bool(s.awaited_by(c)) for c in s.claims))
+            for s in STUDIES
+        ]
+        _print_rows(("study", "title", "cells", "trials", "claims", "awaiting trials"), rows, as_json)
         if not as_json:
             print("\n" + "\n".join(f"scale {scale.name}: {scale.description}" for scale in SCALES))
     else:
@@ -127,7 +132,10 @@ def list_(
         for trial in chosen.trials:
             configs = [trial.config(scale) for scale in SCALES]
             params = [num_parameters(config.model) for config in configs]
-            flops = [training_flops(config.model, config.train) for config in configs]
+            flops = [
+                training_flops(config.model, config.train, scale.sentence_pieces)
+                for config, scale in zip(configs, SCALES, strict=True)
+            ]
             rows.append((trial.name, trial.group, trial.label, *params, *flops))
         heads = [f"{number}_{scale.name}" for number in ("params", "flops") for scale in SCALES]
         _print_rows(("trial", "row", "change", *heads), rows, as_json)
@@ -136,8 +144,34 @@ def list_(
 
 
 def _print_claims(studies: Sequence[Study], as_json: bool) -> None:
-    rows = [(c.id, c.kind, c.expected, c.tolerance, c.unit, c.cell, c.statement) for s in studies for c in s.claims]
-    _print_rows(("claim", "kind", "expected", "tolerance", "unit", "cell", "statement"), rows, as_json)
+    rows = [_claim_fields(study, claim) for study in studies for claim in study.claims]
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    heads = ("claim", "kind", "expected", "unit", "cell", "statement", "remark")
+    _print_rows(heads, [[row[head] for head in heads] for row in map(_claim_in_words, rows)], False)
+
+
+def _claim_fields(study: Study, claim: Claim) -> dict[str, Any]:
+    """All that is stated about a claim, and the trials that it waits for."""
+    fields = {name: value for name, value in asdict(claim).items() if name not in ("id", "compute")}
+    awaited = list(study.awaited_by(claim))
+    return {"claim": claim.id, "study": study.name, **fields, "unit": claim.unit, "awaited": awaited}
+
+
+def _claim_in_words(fields: dict[str, Any]) -> dict[str, Any]:
+    expected = "" if fields["expected"] is None else _cell(fields["expected"])
+    if fields["bound"]:
+        expected = f"{fields['bound']} {expected}"
+    elif fields["tolerance"]:
+        expected = f"{expected} ± {_cell(fields['tolerance'])}"
+    remarks = [
+        fields["reading"] and f"reading: {fields['reading']}",
+        fields["misquote"] and "a misquotation: should fail",
+        fields["quoted"] and "quoted: another system's number",
+        fields["awaited"] and f"awaits {', '.join(fields['awaited'])}",
+    ]
+    return fields | {"expected": expected, "remark": "; ".join(filter(None, remarks))}
 
 
 @app.command()
@@ -307,7 +341,6 @@ def claims(
       aiayn claims --verdict agrees --json
     """
     from results.records import VERDICTS
-    from studies.registry import no_such
     from studies.scorecard import claim_verdicts
 
     if study is not None:
@@ -377,6 +410,53 @@ def report(
         get_study(name)
     store = _store(home)
     print(build_site(store.database, output or Workspace(home).site, studies or None, on_progress=_say))
+
+
+class Split(StrEnum):
+    """Parts of a corpus that a run is scored on."""
+
+    dev = "dev"
+    test = "test"
+
+
+class TextMetric(StrEnum):
+    """Scores of translated text."""
+
+    bleu = "bleu"
+    bleu_paper = "bleu_paper"
+    chrf = "chrf"
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    second: Annotated[str, typer.Argument(help="Another finished run, scored on the same text.")],
+    split: Annotated[Split, typer.Option("--split", help="Whose output.")] = Split.dev,
+    metric: Annotated[
+        TextMetric, typer.Option("--metric", help="sacreBLEU, BLEU as the paper computes it, or chrF.")
+    ] = TextMetric.bleu,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Test sets that the bootstrap draws.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap's draws.")] = 12_345,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="Show so many sentences that differ most.")] = 0,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Whether one run's translations are better than another's: paired bootstrap over the sentences.
+
+    \b
+    Examples:
+      aiayn compare table3/base table3/h1
+      aiayn compare 3f2a 77b0 --split test --metric bleu_paper --examples 5
+    """
+    from studies.comparison import COLUMNS, compare_runs
+
+    found = compare_runs(Workspace(home), (first, second), split.value, metric.value, samples, seed, examples)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        return
+    _print_rows(COLUMNS, found.rows, as_json)
+    print(found.summary())
 
 
 @data_app.command("list")
@@ -461,7 +541,9 @@ def data_check(
 
     folder = Workspace(home).data
     known = corpora.known(folder)
-    for name in names or [name for name, corpus in known.items() if corpus.state(folder).kind != "not fetched"]:
+    for name in names or [
+        name for name, corpus in known.items() if corpus.state(folder).kind not in ("not fetched", "not here")
+    ]:
         corpus = corpora.get(name, folder)
         if corpus.state(folder).kind == "not fetched":
             raise ValueError(f"corpus {name} is not here; get it with: aiayn data fetch {name}")
@@ -606,7 +688,7 @@ def _cell(value: Any) -> str:
         case bool():
             return "yes" if value else "NO"
         case float():
-            return f"{value:.2e}" if abs(value) >= 1e6 else f"{value:.2f}"
+            return f"{value:.2f}" if value == 0 or 0.005 <= abs(value) < 1e6 else f"{value:.2e}"
         case int():
             return f"{value:,}"
     return str(value)

@@ -25,17 +25,22 @@ def num_parameters(config: ModelConfig) -> int:
     return config.vocab_size * d + learned + config.num_layers * (encoder_layer + decoder_layer)
 
 
-def training_flops(model: ModelConfig, train: TrainConfig) -> float:
+def training_flops(model: ModelConfig, train: TrainConfig, sentence_pieces: float = 0.0) -> float:
     """Operations of the matrix products of a whole training: 2 per multiply-add, times 3 for the backward pass.
 
     Source pieces pass the encoder and the keys and values of the decoder's attention over it; target pieces pass the
-    rest of the decoder and the vocabulary product. Left out: attention's own products (T * S, a few per cent at a
-    sentence's length), softmax, norms, dropout, the optimiser.
+    rest of the decoder and the vocabulary product. Left out: softmax, norms, dropout, the optimiser.
+
+    Args:
+        sentence_pieces: how many pieces the sentence of a piece has, on the average over pieces; attention's own
+            products (queries by keys, weights by values) grow with it. 0 leaves them out.
     """
     d = model.d_model
     query_output = d * model.num_heads * (model.d_k + model.d_v)
     key_value = query_output
     feed_forward = 2 * d * model.d_ff
-    per_source = model.num_layers * (query_output + key_value + feed_forward + key_value)
-    per_target = model.num_layers * (2 * query_output + key_value + feed_forward) + model.vocab_size * d
+    attention = sentence_pieces * model.num_heads * (model.d_k + model.d_v)
+    per_source = model.num_layers * (query_output + 2 * key_value + feed_forward + attention)
+    per_target = model.num_layers * (2 * query_output + key_value + feed_forward + 2 * attention)
+    per_target += model.vocab_size * d
     return 6.0 * train.train_steps * (train.source_tokens * per_source + train.target_tokens * per_target)

@@ -108,6 +108,9 @@ class TrainConfig:
     Token counts are real word pieces, padding not counted. One update sees about `source_tokens` source and
     `target_tokens` target pieces (5.1), filled by gradient accumulation over micro-batches of at most
     `micro_batch_tokens` on either side.
+
+    The weights that are scored are the mean of the last `average_last` checkpoints, `average_every_steps` apart (6.1);
+    1 is no averaging (6.2).
     """
 
     train_steps: int = 100_000
@@ -117,6 +120,8 @@ class TrainConfig:
     log_every_steps: int = 100
     eval_every_steps: int = 1_000
     checkpoint_every_steps: int = 1_000
+    average_last: int = 1
+    average_every_steps: int = 1_500
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

@@ -1,4 +1,4 @@
-"""Builds the site: one page per study that has a notebook and per scale that has runs, and `index.html`, the scorecard.
+"""Builds the site: a page for every study and scale, run and departure, the method, and `index.html`, the scorecard.
 
 Every file is written under another name and renamed when it is complete, so a reader never meets half a report. The
 site needs no network: style, script and figures are inside each page.
@@ -7,19 +7,26 @@ site needs no network: style, script and figures are inside each page.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reports import data, notebook, tables
+from reports import data, method, notebook, tables
+from reports.index import scorecard
 from reports.notebook import ReportError
 from reports.pages import Fragment, render
+from reports.run_pages import build_run_pages
+from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
 from results.records import SCALES
 
 __all__ = ["ReportError", "build_site"]
 
+SNAPSHOT = "results.duckdb"
+# A kernel takes a few hundred MiB, and most of a page's time is its start.
+MOST_KERNELS = 4
 NOTEBOOKS = Path(__file__).parent / "notebooks"
 
 
@@ -31,27 +38,37 @@ def build_site(
 ) -> Path:
     """Build the site for `database` in the folder `output` and return the path of its `index.html`.
 
+    All pages are made from one snapshot of the database, which stays beside them as `results.duckdb`: runs may go on
+    meanwhile, and whoever doubts a number finds the very rows that it was made from.
+
     Args:
-        database: the results database; it is only read.
+        database: the results database, beside the workspace's `runs`; it is only read.
         output: the site's folder, made if missing. Pages of studies that are not asked for stay as they are.
-        studies: whose pages to build; None builds all that have a notebook.
+        studies: whose pages to build; None builds those of all registered studies.
         on_progress: called with one line of text at each step.
 
     Raises:
-        ReportError: there is no such database, a study has no notebook, or a page failed. The other pages and the
-            scorecard are then built all the same, without a link to the page that failed.
+        ReportError: there is no such database, no such study, or a page failed. The other pages and the scorecard are
+            then built all the same, without a link to the page that failed.
     """
     database, output = Path(database).absolute(), Path(output).absolute()
-    chosen = _with_notebook() if studies is None else _check_studies(studies)
     say = on_progress or (lambda line: None)
     try:
-        titles = {row["study"]: row["title"] for row in data.studies(database)}
         output.mkdir(parents=True, exist_ok=True)
-        failures = []
-        for study in chosen:
-            failures += _build_pages(study, titles.get(study, study), database, output, say)
+        copy = output / SNAPSHOT
+        sha256 = take_snapshot(database, copy)
+        snapshot = {"sha256": sha256, "code_version": data.code_version(copy)}
+        titles = {row["study"]: row["title"] for row in data.studies(copy)}
+        chosen = list(titles) if studies is None else _check_studies(studies, list(titles))
+        failures = _build_study_pages(chosen, titles, copy, output, snapshot, say)
+        made = sum(1 for _ in build_run_pages(copy, database.parent / "runs", output))
+        if made:
+            say(f"{made} run page(s)")
+        _write_page(output / "runs.html", snapshot, "all_runs.html", tables.all_runs(copy))
+        _write_page(output / "departures.html", snapshot, "departures.html", {"departures": data.departures(copy)})
+        _write_page(output / "method.html", snapshot, "method.html", method.context())
         index = output / "index.html"
-        _write(index, _index(database, output))
+        _write_page(index, snapshot, "index.html", scorecard(copy, output))
     except ResultsError as error:
         raise ReportError(str(error)) from error
     except OSError as error:
@@ -64,39 +81,56 @@ def build_site(
     return index
 
 
-def _build_pages(study: str, title: str, database: Path, output: Path, say: Callable[[str], None]) -> list[str]:
-    """One study's page at each scale that it has; returns what failed, a line each.
+def _build_study_pages(
+    studies: Sequence[str],
+    titles: Mapping[str, str],
+    database: Path,
+    output: Path,
+    snapshot: Mapping[str, Any],
+    say: Callable[[str], None],
+) -> list[str]:
+    """Each study's page at each scale that it has, as many at a time as there are cores; what failed, a line each.
 
-    A page that is out of date or failed is taken away, so that none is left that no longer tells the truth.
+    A page that is out of date or failed is taken away, so that none is left that no longer tells the truth, and its
+    siblings do not link to it.
     """
-    scales = _scales_of(study, database)
-    siblings = [{"scale": scale, "href": _page(output, study, scale).name} for scale in scales]
+    scales = {study: _scales_of(study, database) for study in studies}
+    bodies: dict[tuple[str, str], Fragment] = {}
     failures = []
-    for stale in set(SCALES) - set(scales):
-        _page(output, study, stale).unlink(missing_ok=True)
-    for scale in scales:
-        page = _page(output, study, scale)
+
+    def body(study: str, scale: str) -> Fragment:
         say(f"{study} at {scale} scale: running the notebook")
-        try:
-            body = _run_notebook(study, scale, database, output, say)
-        except ReportError as error:
-            page.unlink(missing_ok=True)
-            failures.append(str(error))
-            continue
-        context = {"title": title, "study": study, "scale": scale, "siblings": siblings}
-        _write(page, render("study.html", **context, body=body, built=datetime.now(UTC)))
-    return failures
+        return _run_notebook(study, scale, database, output, say)
+
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as kernels:
+        waiting = {kernels.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
+        for finished in as_completed(waiting):
+            study, scale = waiting[finished]
+            try:
+                bodies[study, scale] = finished.result()
+            except ReportError as error:
+                failures.append(str(error))
+    for study in studies:
+        built = [scale for scale in SCALES if (study, scale) in bodies]
+        siblings = [{"scale": scale, "href": _page(output, study, scale).name} for scale in built]
+        for stale in set(SCALES) - set(built):
+            _page(output, study, stale).unlink(missing_ok=True)
+        for scale in built:
+            context = {"title": titles.get(study, study), "study": study, "scale": scale, "siblings": siblings}
+            _write_page(_page(output, study, scale), snapshot, "study.html", context | {"body": bodies[study, scale]})
+    return sorted(failures)
 
 
-def _with_notebook() -> list[str]:
-    return sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+def _notebook_of(study: str) -> tuple[Path, dict[str, str]]:
+    """A study's notebook and the parameters that it has beyond the usual: its own, or the one for any study."""
+    own = NOTEBOOKS / f"{study}.ipynb"
+    return (own, {}) if own.exists() else (NOTEBOOKS / "study.ipynb", {"study": study})
 
 
-def _check_studies(studies: Sequence[str]) -> list[str]:
-    known = _with_notebook()
+def _check_studies(studies: Sequence[str], known: Sequence[str]) -> list[str]:
     for study in studies:
         if study not in known:
-            raise ReportError(f"study {study!r} has no report; studies with one: {', '.join(known)}")
+            raise ReportError(f"study {study!r} is not in this database; studies: {', '.join(known) or 'none'}")
     return list(dict.fromkeys(studies))
 
 
@@ -105,67 +139,27 @@ def _page(output: Path, study: str, scale: str) -> Path:
 
 
 def _scales_of(study: str, database: Path) -> list[str]:
-    """The scales at which a study has runs, or the smallest scale where it has none."""
+    """The scales at which a study has runs, or a claim that needs none and is decided; the smallest where none is."""
     present = {row["scale"] for row in data.runs(database, study)}
+    present |= {
+        scale
+        for scale in SCALES
+        if any(claim["verdict"] in tables.DECIDED for claim in data.claims(database, scale, study))
+    }
     return [scale for scale in SCALES if scale in present] or [SCALES[0]]
 
 
 def _run_notebook(study: str, scale: str, database: Path, output: Path, say: Callable[[str], None]) -> Fragment:
     failed_copy = output / f"{study}-{scale}.failed.ipynb"
     failed_copy.unlink(missing_ok=True)
-    executed = notebook.execute(
-        NOTEBOOKS / f"{study}.ipynb", {"database": str(database), "scale": scale}, failed_copy, on_progress=say
-    )
-    return Fragment(notebook.to_html(executed))
+    path, more = _notebook_of(study)
+    parameters = {"database": str(database), "scale": scale} | more
+    return Fragment(notebook.to_html(notebook.execute(path, parameters, failed_copy, on_progress=say)))
 
 
-def _index(database: Path, output: Path) -> Fragment:
-    studies, runs = data.studies(database), data.runs(database)
-    claims = {scale: data.claims(database, scale) for scale in SCALES}
-    ran = {row["scale"] for row in runs}
-    active = [s for s in SCALES if s in ran or any(c["verdict"] != "not run" for c in claims[s])] or [SCALES[0]]
-    shown = tables.sort_claims(claim for scale in active for claim in claims[scale])
-    verdicts = [verdict for verdict, _ in tables.count_verdicts(claim["verdict"] for claim in shown)]
-    return render(
-        "index.html",
-        scales=[_scale_card(scale, studies, claims[scale], output) for scale in active] if studies else [],
-        idle_scales=[scale for scale in SCALES if scale not in active] if studies else [],
-        claims=shown,
-        filters=[
-            ("verdict", "Verdict", verdicts),
-            ("study", "Study", sorted({claim["study"] for claim in shown})),
-            ("scale", "Scale", active),
-        ],
-        provenance=_provenance(runs, data.problems(database)),
-        built=datetime.now(UTC),
-    )
-
-
-def _scale_card(scale: str, studies: list[data.Row], claims: list[data.Row], output: Path) -> dict[str, Any]:
-    cards = []
-    for study in studies:
-        own = [claim["verdict"] for claim in claims if claim["study"] == study["study"]]
-        page = _page(output, study["study"], scale)
-        href = page.name if page.exists() else None
-        cards.append({**study, "claims": len(own), "counts": tables.count_verdicts(own), "href": href})
-    decided = sum(claim["verdict"] in tables.DECIDED for claim in claims)
-    return {"scale": scale, "studies": cards, "claims": len(claims), "decided": decided}
-
-
-def _provenance(runs: list[data.Row], problems: list[data.Row]) -> dict[str, Any]:
-    """Code, versions, machines and time of all runs together, and what of them could not be read."""
-    versions = {(name, str(version)) for run in runs for name, version in run["versions"].items() if version}
-    return tables.summarise_runs(runs) | {
-        "runs": len(runs),
-        "first": min((run["started"] for run in runs if run["started"]), default=None),
-        "last": max((run["finished"] for run in runs if run["finished"]), default=None),
-        "versions": sorted(versions),
-        "problems": problems,
-    }
-
-
-def _write(path: Path, text: str) -> None:
+def _write_page(path: Path, snapshot: Mapping[str, Any], template: str, context: Mapping[str, Any]) -> None:
     """Write a page under another name, then rename: a reader sees the old page or the new one."""
+    text = render(template, **context, snapshot=snapshot, built=datetime.now(UTC))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)

@@ -33,6 +33,12 @@ def read(database: Path | str, sql: str, parameters: Sequence[Any] = ()) -> list
         connection.close()
 
 
+def code_version(database: Path | str) -> str | None:
+    """The code that the database was last judged by; None where nobody has judged anything."""
+    rows = read(database, "SELECT value FROM internal.meta WHERE key = 'code_version'")
+    return rows[0]["value"] if rows else None
+
+
 def studies(database: Path | str) -> list[Row]:
     """All registered studies, in the registry's order: study, title, cells."""
     return read(database, "SELECT study, title, cells FROM studies ORDER BY rowid")
@@ -41,16 +47,17 @@ def studies(database: Path | str) -> list[Row]:
 def claims(database: Path | str, scale: str, study: str | None = None) -> list[Row]:
     """Claims in the registry's order with their verdict at one scale; a claim that nobody has judged is `not run`.
 
-    Exact claims are about the paper's own sizes, so they stand at that scale alone.
+    Claims about the paper's own sizes alone stand at that scale only.
     """
     return read(
         database,
         """
         SELECT c.claim, c.study, c.cell, c.statement, c.kind, c.metric, c.expected, c.tolerance, c.unit, c.source,
+               c.trials, c.reading, c.misquote, c.full_size,
                CAST(? AS VARCHAR) AS scale, coalesce(v.verdict, 'not run') AS verdict,
                v.measured, v.low, v.high, v.num_runs, v.reason, v.decided
         FROM claims AS c LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = ?
-        WHERE (? IS NULL OR c.study = ?) AND (c.kind <> 'exact' OR ? = 'paper')
+        WHERE (? IS NULL OR c.study = ?) AND (c.full_size IS NOT TRUE OR ? = 'paper')
         ORDER BY c.rowid
         """,
         [scale, scale, study, study, scale],
@@ -63,6 +70,42 @@ def table3(database: Path | str, scale: str) -> list[Row]:
         database,
         """
         SELECT table3.* FROM table3 JOIN published_table3 AS published USING (trial)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def table1(database: Path | str, scale: str) -> list[Row]:
+    """Table 1 at one scale in the paper's order: orders of growth as printed, exponents counted and measured."""
+    return read(
+        database,
+        """
+        SELECT table1.* FROM table1 JOIN published_table1 AS published USING (layer)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def table2(database: Path | str, scale: str) -> list[Row]:
+    """Table 2 at one scale in the paper's order; rows of other systems are `quoted`."""
+    return read(
+        database,
+        """
+        SELECT table2.* FROM table2 JOIN published_table2 AS published USING (model)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
+def table4(database: Path | str, scale: str) -> list[Row]:
+    """Table 4 at one scale in the paper's order; rows of other parsers are `quoted`."""
+    return read(
+        database,
+        """
+        SELECT table4.* FROM table4 JOIN published_table4 AS published USING (parser, training)
         WHERE scale = ? ORDER BY published.position
         """,
         [scale],
@@ -102,6 +145,41 @@ def runs(database: Path | str, study: str | None = None, scale: str | None = Non
         for column, empty in (("hardware", "{}"), ("gpus", "[]"), ("versions", "{}")):
             row[column] = json.loads(row[column] or empty)
     return rows
+
+
+def run_sources(database: Path | str) -> dict[str, str]:
+    """For every run in the database, what its files looked like when they were read; equal where nothing changed."""
+    return {row["run"]: row["signature"] for row in read(database, "SELECT run, signature FROM internal.ingested")}
+
+
+def run(database: Path | str, run: str) -> Row:
+    """All about one run: its row of `runs`, and under `scores` and `artifacts` its rows of these.
+
+    JSON columns come as what they hold.
+    """
+    (row,) = read(database, "SELECT * FROM runs WHERE run = ?", [run])
+    for column in ("config", "phases", "hardware", "gpus", "versions"):
+        row[column] = json.loads(row[column] or "null") or ([] if column == "gpus" else {})
+    row["scores"] = read(
+        database, "SELECT name, value, signature, dataset, num_items, details FROM scores WHERE run = ?", [run]
+    )
+    for score in row["scores"]:
+        score["details"] = json.loads(score["details"] or "{}")
+    row["artifacts"] = read(database, "SELECT kind, path, bytes, sha256 FROM artifacts WHERE run = ?", [run])
+    return row
+
+
+def run_metrics(database: Path | str, run: str, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
+    """Some of a run's metrics over its steps, by (split, name): step, value, seconds."""
+    rows = read(database, "SELECT split, name, step, value, seconds FROM metrics WHERE run = ? ORDER BY step", [run])
+    return {
+        (split, name): [row for row in rows if row["split"] == split and row["name"] == name] for split, name in names
+    }
+
+
+def departures(database: Path | str) -> list[Row]:
+    """Where the code departs from the paper's letter: section, reason, file, line."""
+    return read(database, "SELECT section, reason, file, line FROM departures ORDER BY rowid")
 
 
 def problems(database: Path | str) -> list[Row]:

@@ -1,98 +1,20 @@
-"""The figures of the reports: inline SVG whose colours follow the page, so that one drawing serves light and dark.
-
-Each figure is a set of panels that the page lays out side by side or, on a phone, below one another; text stays text.
-Published values are hollow, measured ones filled, so colour is never the only difference.
-"""
+"""The figures of the reports: each reads one or two views of the database and draws them (`reports.drawing`)."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("agg")  # no display is needed, and none is looked for
-
-import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
-from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from reports import data
+from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, name_points, panel, plain
 from reports.pages import Fragment, number, render, slug
 
-# Drawn in these colours, then each becomes a CSS variable of the page (style.css has the light and the dark value);
-# the hex value stays as the fallback where the page's style is absent. The series are after Okabe and Ito.
-_INK, _MUTED, _GRID, _PAPER = "#1d2431", "#5b6473", "#e3e4e8", "#fefefd"
-_SERIES = ("#0072b2", "#c8500a", "#00805c", "#a2557f", "#7d6a00", "#3c8fc4", "#5b6474")
-_VARIABLES = {_INK: "ink", _MUTED: "muted", _GRID: "grid", _PAPER: "card"} | {
-    color: f"series-{number}" for number, color in enumerate(_SERIES, start=1)
-}
-_DASHES = ((4, 1.5), (1.5, 1.2), (5, 1.5, 1.5, 1.5), (7, 1.5), (2.5, 1), (1, 1), (8, 1, 1, 1))
 _GROUPS = {"A": "heads", "B": "key size", "C": "size", "D": "dropout and smoothing", "E": "positions"}
-_STYLE = {
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "axes.edgecolor": _MUTED,
-    "axes.labelcolor": _MUTED,
-    "axes.titlecolor": _INK,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.titlesize": 11,
-    "axes.labelsize": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.8,
-    "text.color": _INK,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.7,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "aiayn",  # the same drawing gets the same ids
-    "font.family": "sans-serif",
-}
-
-
-@contextmanager
-def _panel(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure of one axes in the reports' style; sizes in inches."""
-    with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
-        try:
-            yield figure, axes
-        finally:
-            plt.close(figure)
-
-
-def _svg(figure: Figure, name: str) -> Markup:
-    """The figure as an inline SVG element in the page's colours; `name` sets its ids apart from other panels'."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]  # the XML declaration and document type do not belong inside a page
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    for color, variable in _VARIABLES.items():
-        svg = svg.replace(color, f"var(--{variable}, {color})")
-    return Markup(svg)
-
-
-def _plain(text: str) -> str:
-    """Text that Matplotlib draws as it is, since a pair of dollar signs would start a formula."""
-    return text.replace("$", r"\$")
 
 
 def table3_differences(database: Path | str, scale: str) -> Fragment:
@@ -103,12 +25,12 @@ def table3_differences(database: Path | str, scale: str) -> Fragment:
     rows = [row for row in data.table3(database, scale) if row["trial"] != "base"]
     panels = []
     for metric, title, unit in (("bleu", "BLEU", "points"), ("ppl", "Perplexity", "per word piece")):
-        with _panel(4.8, 5.6) as (figure, axes):
+        with drawing(4.8, 5.6) as (figure, axes):
             _draw_differences(axes, rows, metric)
             axes.set_title(title)
             axes.set_xlabel(f"difference from base, {unit} ({'higher' if metric == 'bleu' else 'lower'} is better)")
             label = _differences_in_words(rows, metric, title)
-            panels.append({"svg": _svg(figure, f"differences-{metric}"), "label": label})
+            panels.append(panel(figure, f"table3-{scale}-differences-{metric}", label))
     missing = sum(row["delta_bleu"] is None for row in rows)
     caption = "Hollow: published, at the paper's size. Filled: measured here, mean over seeds ± one standard deviation."
     if missing:
@@ -131,19 +53,19 @@ def _draw_differences(axes: Axes, rows: Sequence[data.Row], metric: str) -> None
     place = 1.0 * table.index + 0.5 * (table["group"] != table["group"].shift()).cumsum()
     both = table[["published", "measured"]].dropna()
     axes.hlines(
-        place[both.index], both["published"], both["measured"], color=_GRID, linewidth=3, zorder=1, capstyle="round"
+        place[both.index], both["published"], both["measured"], color=GRID, linewidth=3, zorder=1, capstyle="round"
     )
     axes.plot(
         table["published"], place, "o", label="published", zorder=3,
-        markersize=7, markerfacecolor=_PAPER, markeredgecolor=_SERIES[0], markeredgewidth=1.8,
+        markersize=7, markerfacecolor=PAPER, markeredgecolor=SERIES[0], markeredgewidth=1.8,
     )  # fmt: skip
     axes.errorbar(
         table["measured"], place, xerr=table["spread"].fillna(0.0), fmt="o", label="measured", zorder=4,
-        color=_SERIES[1], markersize=6, elinewidth=1.4,
+        color=SERIES[1], markersize=6, elinewidth=1.4,
     )  # fmt: skip
-    axes.axvline(0, color=_MUTED, linewidth=1, zorder=0)
+    axes.axvline(0, color=MUTED, linewidth=1, zorder=0)
     names = [row["trial"] if row["row"] == row["trial"] else f"({row['row']}) {row['trial']}" for row in rows]
-    axes.set_yticks(place, [_plain(name) for name in names])
+    axes.set_yticks(place, [plain(name) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(lambda value, _: number(value, signed=True))
@@ -164,8 +86,60 @@ def _differences_in_words(rows: Sequence[data.Row], metric: str, title: str) -> 
     return f"{title}, difference from base, published / measured: " + "; ".join(cells)
 
 
+def bleu_against_cost(database: Path | str, scale: str) -> Fragment:
+    """Table 2 as a picture: published BLEU against published cost, earlier systems hollow, one panel a direction.
+
+    What was measured has no place on the paper's axis of cost unless it was measured at the paper's scale; at any other
+    scale the picture is the paper's alone.
+    """
+    rows = data.table2(database, scale)
+    panels = []
+    for direction, name in (("ende", "English-German"), ("enfr", "English-French")):
+        known = [row for row in rows if row[f"published_bleu_{direction}"] and row[f"published_flops_{direction}"]]
+        if not known:
+            continue
+        with drawing(4.8, 3.6) as (figure, axes):
+            for quoted, color, face, label in (
+                (True, SERIES[0], PAPER, "earlier systems"),
+                (False, SERIES[1], SERIES[1], "Transformer"),
+            ):
+                chosen = [row for row in known if row["quoted"] is quoted]
+                axes.plot(
+                    [row[f"published_flops_{direction}"] for row in chosen],
+                    [row[f"published_bleu_{direction}"] for row in chosen],
+                    "o", color=color, markerfacecolor=face, markersize=7, markeredgewidth=1.8, label=label,
+                )  # fmt: skip
+            axes.set_xscale("log")
+            axes.margins(x=0.22, y=0.16)
+            name_points(
+                axes,
+                [
+                    (
+                        row[f"published_flops_{direction}"],
+                        row[f"published_bleu_{direction}"],
+                        row["label"].removeprefix("Transformer ").strip("()"),
+                    )
+                    for row in known
+                ],
+            )
+            axes.set_title(name)
+            axes.set_xlabel("training cost in FLOPs (log scale)")
+            axes.set_ylabel("BLEU")
+            axes.legend(loc="lower right")
+            cells = (
+                f"{row['label']} {number(row[f'published_bleu_{direction}'], 1)} at "
+                f"{row[f'published_flops_{direction}']:.1e}"
+                for row in known
+            )
+            words = f"{name}, published BLEU at training cost in FLOPs: " + "; ".join(cells)
+            panels.append(panel(figure, f"table2-{scale}-cost-{direction}", words))
+    if not panels:
+        return Fragment('<p class="empty">Table 2 is not in this database yet.</p>')
+    return render("figure.html", panels=panels, panel_width="26rem", caption="As published: BLEU on newstest2014.")
+
+
 def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
-    """Development perplexity by training step: one panel per group of Table 3's rows, with base in each.
+    """Development perplexity by training step: one panel per group of Table 3's rows with base in each, or one in all.
 
     The line is the mean over seeds, the band reaches from the lowest to the highest seed. All panels share their axes.
     A value that is not finite (a diverged run) ends the line there.
@@ -175,28 +149,37 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     ).dropna(subset="value")
     if curves.empty:
         return Fragment('<p class="empty">No learning curves yet: no run has been scored on the development set.</p>')
-    groups: dict[str, list[str]] = {}
-    for row in data.table3(database, scale):
-        groups.setdefault(row["row"], []).append(row["trial"])
+    groups = _panels_of_trials(database, study, scale, list(curves["trial"].unique()))
     panels = []
     for label, trials in groups.items():
         drawn = [trial for trial in trials if trial != "base" and (curves["trial"] == trial).any()]
         if label == "base" or not drawn:
             continue
-        title = f"({label}) {_GROUPS[label]}" if label in _GROUPS else _plain(label)
-        with _panel(4.4, 3.3) as (figure, axes):
+        title = f"({label}) {_GROUPS[label]}" if label in _GROUPS else plain(label)
+        with drawing(4.4, 3.3) as (figure, axes):
             _draw_curves(axes, curves, drawn)
             axes.set_title(title)
-            svg = _svg(figure, f"curves-{slug(label)}")
-            panels.append({"svg": svg, "label": f"{title}: development perplexity by training step"})
+            words = f"{title}: development perplexity by training step"
+            panels.append(panel(figure, f"{study}-{scale}-curves-{slug(label)}", words))
     caption = "Development perplexity per word piece (log scale), mean over seeds; the band reaches from seed to seed."
     return render("figure.html", panels=panels, panel_width="min(24rem, 100%)", caption=caption)
 
 
+def _panels_of_trials(database: Path | str, study: str, scale: str, trials: Sequence[str]) -> dict[str, list[str]]:
+    """Which trials share a panel: the paper's groups of rows in Table 3, all of any other study in one."""
+    if study != "table3":
+        return {"all trials": list(trials)}
+    groups: dict[str, list[str]] = {}
+    for row in data.table3(database, scale):
+        groups.setdefault(row["row"], []).append(row["trial"])
+    return groups
+
+
 def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> None:
-    order = ["base", *trials]
-    colors = dict(zip(order, (_INK, *_SERIES), strict=False))
-    dashes = dict(zip(order, ("", *_DASHES), strict=False))
+    base = ["base"] if (curves["trial"] == "base").any() else []
+    order = [*base, *trials]
+    colors = dict(zip(order, (*[INK for _ in base], *SERIES), strict=False))
+    dashes = dict(zip(order, ("", *DASHES), strict=False))
     sns.lineplot(
         data=curves[curves["trial"].isin(order)], x="step", y="value", hue="trial", hue_order=order, palette=colors,
         style="trial", style_order=order, dashes=dashes, errorbar=("pi", 100), err_kws={"alpha": 0.13, "linewidth": 0},
@@ -214,4 +197,4 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> Non
     axes.set_xlabel("training step")
     axes.set_ylabel("perplexity per word piece")
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles, [_plain(label) for label in labels], title=None, ncols=2, columnspacing=1.2)
+    axes.legend(handles, [plain(label) for label in labels], title=None, ncols=2, columnspacing=1.2)

@@ -79,6 +79,20 @@ def number(value: float | None, digits: int | None = None, signed: bool = False)
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+def measured(value: float | None) -> Markup | str:
+    """A measured number: two places, as scores are printed, or four significant digits where that would say nothing."""
+    plain = value is not None and (value == 0 or 0.05 <= abs(value) < 10_000)
+    return number(value, 2) if plain else number(value)
+
+
+def power(value: float | None) -> Markup | str:
+    """A large number as the paper prints it, 2.3 · 10¹⁹; a dash where there is none."""
+    if value is None:
+        return number(value)
+    digits, _, exponent = f"{value:.1e}".partition("e")
+    return Markup("{} · 10<sup>{}</sup>").format(digits, int(exponent))
+
+
 def duration(seconds: float | None) -> Markup | str:
     """Seconds as a person says them: 48 s, 12 min, 3.4 h."""
     if seconds is None or seconds < 120:
@@ -95,13 +109,28 @@ def moment(value: datetime | str | None) -> Markup | str:
     return value if isinstance(value, str) else f"{value:%Y-%m-%d %H:%M}"
 
 
+def score_notes(details: dict[str, Any]) -> Markup:
+    """The counts behind a score that say whether it can be trusted, in a few words."""
+    notes = []
+    if "low" in details and "high" in details:
+        notes.append(Markup("test set alone: {} to {}").format(number(details["low"], 1), number(details["high"], 1)))
+    if "length_ratio" in details:
+        notes.append(Markup("length {} of the reference").format(number(details["length_ratio"], 3)))
+    for name, words in (("unfinished", "unfinished"), ("empty_outputs", "empty"), ("errors", "errors")):
+        if details.get(name):
+            notes.append(Markup("{} {}").format(details[name], words))
+    notes += [Markup("{}").format(details[name]) for name in ("warning", "reason") if details.get(name)]
+    return Markup(", ").join(notes)
+
+
 @cache
 def environment() -> Environment:
     """The one Jinja environment: escaping on, and a misspelt name is an error instead of an empty string."""
     env = Environment(
         loader=FileSystemLoader(SITE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    env.filters.update(number=number, duration=duration, moment=moment, slug=slug)
+    filters = (number, measured, power, duration, moment, slug, score_notes)
+    env.filters.update({function.__name__: function for function in filters})
     env.globals.update(
         scale_notes=SCALE_NOTES,
         verdict_styles=VERDICTS,

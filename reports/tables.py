@@ -36,7 +36,7 @@ _SETTINGS = {
 DECIDED = ("reproduced", "not reproduced", "agrees", "disagrees")
 
 # Verdicts that are shown one by one; claims with another are gathered, since they have nothing to tell yet.
-TELLING = (*DECIDED, "undecided", "blocked")
+TELLING = (*DECIDED, "undecided")
 
 
 def count_verdicts(verdicts: Iterable[str]) -> list[tuple[str, int]]:
@@ -51,6 +51,12 @@ def sort_claims(claims: Iterable[Row]) -> list[Row]:
     return sorted(claims, key=lambda claim: (claim["verdict"] not in TELLING, claim["kind"] == "exact"))
 
 
+def heading(database: Path | str, study: str) -> Fragment:
+    """A study's title and the cells of the paper that it is about."""
+    (row,) = [row for row in data.studies(database) if row["study"] == study]
+    return render("heading.html", **row)
+
+
 def verdict_summary(database: Path | str, study: str, scale: str) -> Fragment:
     """How a study's claims fare at one scale: a stacked bar and the counts."""
     counts = count_verdicts(claim["verdict"] for claim in data.claims(database, scale, study))
@@ -60,14 +66,22 @@ def verdict_summary(database: Path | str, study: str, scale: str) -> Fragment:
 
 def claims(database: Path | str, study: str, scale: str) -> Fragment:
     """A study's claims: statement, published and measured value, interval, verdict and its reason."""
-    rows = sort_claims(data.claims(database, scale, study))
-    telling = [row for row in rows if row["verdict"] in TELLING]
-    silent = [
-        (verdict, [row for row in rows if row["verdict"] == verdict])
-        for verdict, _ in count_verdicts(row["verdict"] for row in rows)
-        if verdict not in TELLING
-    ]
-    return render("claims.html", telling=telling, silent=silent)
+    rows = data.claims(database, scale, study)
+    link_runs(rows, data.runs(database, study, scale))
+    return render("claims.html", **fold_claims(rows))
+
+
+def fold_claims(rows: Iterable[Row]) -> dict[str, Any]:
+    """Claims with something to tell in the order of `sort_claims`, and the `silent` rest by verdict."""
+    rows = sort_claims(rows)
+    return {
+        "telling": [row for row in rows if row["verdict"] in TELLING],
+        "silent": [
+            (verdict, [row for row in rows if row["verdict"] == verdict])
+            for verdict, _ in count_verdicts(row["verdict"] for row in rows)
+            if verdict not in TELLING
+        ],
+    }
 
 
 def table3(database: Path | str, scale: str) -> Fragment:
@@ -88,6 +102,43 @@ def table3(database: Path | str, scale: str) -> Fragment:
     return render("table3.html", groups=groups, settings=settings, scale=scale, has_spread=has_spread)
 
 
+# What Table 1 is about, and in what each of them grows.
+_GROWTH = (
+    ("complexity", "Operations a layer", "ndkr"),
+    ("sequential", "Sequential operations", "n"),
+    ("path", "Longest path", "nr"),
+)
+
+
+def table1(database: Path | str, scale: str) -> Fragment:
+    """Table 1: orders of growth as printed, and the exponents that were counted from formulas or measured at work."""
+    rows = data.table1(database, scale)
+    printed = {"complexity": "complexity", "sequential": "sequential_operations", "path": "maximum_path_length"}
+    for row in rows:
+        row["cells"] = [
+            {
+                "printed": row[printed[quantity]],
+                "exponents": [
+                    (size, row[f"counted_{quantity}_{size}"], row[f"measured_{quantity}_{size}"])
+                    for size in sizes
+                    if row[f"counted_{quantity}_{size}"] is not None or row[f"measured_{quantity}_{size}"] is not None
+                ],
+            }
+            for quantity, _, sizes in _GROWTH
+        ]
+    return render("table1.html", rows=rows, quantities=[label for _, label, _ in _GROWTH])
+
+
+def table2(database: Path | str, scale: str) -> Fragment:
+    """Table 2: BLEU and training cost as printed, and what was measured of our rows; the others are quoted."""
+    return render("table2.html", rows=data.table2(database, scale), scale=scale, directions=("ende", "enfr"))
+
+
+def table4(database: Path | str, scale: str) -> Fragment:
+    """Table 4: F1 as printed, and what was measured of our rows; the others are quoted."""
+    return render("table4.html", rows=data.table4(database, scale), scale=scale)
+
+
 def runs(database: Path | str, study: str, scale: str) -> Fragment:
     """Where a study's numbers come from: runs, seeds, data, code, hardware, time, and how to run it again."""
     rows = data.runs(database, study, scale)
@@ -100,6 +151,25 @@ def runs(database: Path | str, study: str, scale: str) -> Fragment:
         troubled=sum(row["status"] in ("failed", "diverged") for row in rows),
         **summarise_runs(rows),
     )
+
+
+def all_runs(database: Path | str) -> dict[str, Any]:
+    """The context of `site/all_runs.html`: every run, and how many ended how."""
+    rows = data.runs(database)
+    return {"runs": [row | {"machine": machine(row)} for row in rows], **summarise_runs(rows)}
+
+
+def link_runs(claims: Iterable[Row], runs: Sequence[Row]) -> None:
+    """Give each claim, as `runs`, those that speak for it: of its trials at its scale, the newest of a seed."""
+    newest: dict[tuple[str, str, str], dict[int, Row]] = {}
+    for run in runs:  # the newest first within trial and seed
+        newest.setdefault((run["study"], run["scale"], run["trial"]), {}).setdefault(run["seed"], run)
+    for claim in claims:
+        claim["runs"] = [
+            run
+            for trial in claim["trials"] or ()
+            for run in newest.get((claim["study"], claim["scale"], trial), {}).values()
+        ]
 
 
 def summarise_runs(rows: Sequence[Row]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("torch", "ray", "duckdb", "sacrebleu", "tokenizers", "numpy")
+PACKAGES = ("torch", "ray", "duckdb", "sacrebleu", "sacremoses", "tokenizers", "numpy")
 SOURCE_ROOT = Path(__file__).resolve().parent.parent
 COMMAND_SECONDS = 20.0
 

@@ -1,7 +1,8 @@
 """What is stored, as frozen dataclasses that refuse a wrong value when they are made.
 
 Records of a run (`RunRecord`, `RunResult`, `Score`, `Artifact`) are written to its folder as JSON; rows of the
-registry (`StudyRow`, `ClaimRow`, `PublishedTable3Row`, `DepartureRow`) and verdicts (`VerdictRow`) go to the database alone.
+registry (`StudyRow`, `ClaimRow`, `DepartureRow`, the published tables' rows) and verdicts (`VerdictRow`) go to the
+database alone.
 Wrong values raise ValueError with the name, the value and the rule.
 """
 
@@ -245,6 +246,11 @@ class ClaimRow:
 
     `expected` and `tolerance` are in `unit`. An order or threshold is `direction` ('<', '<=', '>', '>=') from
     `expected`; an order that needs no size has `expected` None. `trials` are those whose runs it is about.
+
+    `dataset`, `num_items`, `protocol` and `budget` (source_tokens, target_tokens, train_steps for each trial) say what
+    the printed number is about, None where it is about no data. `reading` tells which of the paper's readings this is
+    where it contradicts itself; a `misquote` is often said and should fail; a `quoted` number is another system's;
+    `full_size` marks what is about the paper's own sizes alone and so stands at that scale only.
     """
 
     claim: str
@@ -259,6 +265,14 @@ class ClaimRow:
     source: str
     direction: str | None = None
     trials: tuple[str, ...] = ()
+    dataset: str | None = None
+    num_items: int | None = None
+    protocol: str | None = None
+    budget: str | None = None
+    reading: str = ""
+    misquote: bool = False
+    quoted: bool = False
+    full_size: bool = False
 
     def __post_init__(self) -> None:
         _require_text("claim", claim=self.claim)
@@ -287,6 +301,36 @@ class DepartureRow:
 
 
 @dataclass(frozen=True)
+class PublishedTable1Row:
+    """One row of Table 1 as printed: orders of growth as text. `layer` is its id, `position` the order in the paper."""
+
+    position: int
+    layer: str
+    label: str
+    complexity: str
+    sequential_operations: str
+    maximum_path_length: str
+
+
+@dataclass(frozen=True)
+class PublishedTable2Row:
+    """One row of Table 2 as printed; a cell that the paper leaves empty is None. `model` is its id.
+
+    `quoted` marks another system's row. BLEU is of newstest2014, costs are FLOPs by the paper's own method.
+    """
+
+    position: int
+    model: str
+    label: str
+    quoted: bool
+    ensemble: bool
+    bleu_ende: float | None
+    bleu_enfr: float | None
+    flops_ende: float | None
+    flops_enfr: float | None
+
+
+@dataclass(frozen=True)
 class PublishedTable3Row:
     """One row of Table 3 as printed, cells that the paper leaves to the base row filled in.
 
@@ -310,6 +354,33 @@ class PublishedTable3Row:
     ppl: float | None
     bleu: float | None
     params_millions: float | None
+
+
+@dataclass(frozen=True)
+class PublishedTable4Row:
+    """One row of Table 4 as printed: F1 of section 23. `trial` names ours, None marks another parser's quoted row."""
+
+    position: int
+    parser: str
+    training: str
+    trial: str | None
+    f1: float
+
+
+@dataclass(frozen=True)
+class PublishedFigureRow:
+    """A figure of attention: the sentence that it shows, and what its caption says to see."""
+
+    position: int
+    figure: str
+    title: str
+    sentence: str
+    layer: int
+    num_layers: int
+    shows: str
+
+
+PublishedRow = PublishedTable1Row | PublishedTable2Row | PublishedTable3Row | PublishedTable4Row | PublishedFigureRow
 
 
 @dataclass(frozen=True)

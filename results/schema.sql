@@ -14,17 +14,40 @@ CREATE TABLE studies (study VARCHAR, title VARCHAR, cells VARCHAR);
 
 CREATE TABLE claims (
     claim VARCHAR, study VARCHAR, cell VARCHAR, statement VARCHAR, kind VARCHAR, metric VARCHAR,
-    expected DOUBLE, tolerance DOUBLE, unit VARCHAR, source VARCHAR, direction VARCHAR, trials VARCHAR[]
+    expected DOUBLE, tolerance DOUBLE, unit VARCHAR, source VARCHAR, direction VARCHAR, trials VARCHAR[],
+    -- What the printed number is about; which of the paper's readings it is; and what should fail, or is not ours.
+    dataset VARCHAR, num_items BIGINT, protocol VARCHAR, budget JSON,
+    reading VARCHAR, misquote BOOLEAN, quoted BOOLEAN,
+    -- About the paper's own sizes alone, so that it stands at that scale only.
+    full_size BOOLEAN
 );
 
 -- Where the code departs from the paper's letter: its marks DEPARTURE(section).
 CREATE TABLE departures (section VARCHAR, reason VARCHAR, file VARCHAR, line INTEGER);
+
+-- The paper's tables as printed.
+CREATE TABLE published_table1 (
+    position INTEGER, layer VARCHAR, label VARCHAR,
+    complexity VARCHAR, sequential_operations VARCHAR, maximum_path_length VARCHAR
+);
+
+CREATE TABLE published_table2 (
+    position INTEGER, model VARCHAR, label VARCHAR, quoted BOOLEAN, ensemble BOOLEAN,
+    bleu_ende DOUBLE, bleu_enfr DOUBLE, flops_ende DOUBLE, flops_enfr DOUBLE
+);
 
 CREATE TABLE published_table3 (
     position INTEGER, "row" VARCHAR, trial VARCHAR,
     N INTEGER, d_model INTEGER, d_ff INTEGER, h INTEGER, d_k INTEGER, d_v INTEGER,
     p_drop DOUBLE, eps_ls DOUBLE, positions VARCHAR, train_steps INTEGER,
     ppl DOUBLE, bleu DOUBLE, params_millions DOUBLE
+);
+
+CREATE TABLE published_table4 (position INTEGER, parser VARCHAR, training VARCHAR, trial VARCHAR, f1 DOUBLE);
+
+CREATE TABLE published_figures (
+    position INTEGER, figure VARCHAR, title VARCHAR, sentence VARCHAR,
+    layer INTEGER, num_layers INTEGER, shows VARCHAR
 );
 
 CREATE TABLE verdicts (
@@ -81,6 +104,86 @@ CREATE VIEW curves AS
 SELECT r.study, r.trial, r.seed, r.scale, m.split, m.step, m.name, m.value, m.seconds, m.run
 FROM metrics AS m JOIN latest_runs AS r USING (run);
 
+-- Tables 1, 2 and 4 of the paper and its figures beside what was measured: every published row at every scale, measured
+-- or not, as for Table 3 below. Rows that the paper quotes of other systems are marked and never measured.
+
+-- Exponents of growth. Counted ones follow from the layer types, at no scale of ours; the longest path of a convolution
+-- is a logarithm and has none.
+CREATE VIEW table1 AS
+WITH exponents AS (
+    SELECT
+        claim, scale, measured,
+        split_part(claim, '.', 2) AS layer,
+        split_part(claim, '.', 3) || '_' || split_part(claim, '.', 4) AS cell,
+        split_part(claim, '.', 5) = '' AS counted
+    FROM verdicts JOIN claims USING (claim)
+    WHERE study = 'table1' AND kind = 'exponent'
+)
+SELECT
+    s.scale, p.layer, p.label, p.complexity, p.sequential_operations, p.maximum_path_length,
+    max(e.measured) FILTER (counted AND cell = 'complexity_n') AS counted_complexity_n,
+    max(e.measured) FILTER (counted AND cell = 'complexity_d') AS counted_complexity_d,
+    max(e.measured) FILTER (counted AND cell = 'complexity_k') AS counted_complexity_k,
+    max(e.measured) FILTER (counted AND cell = 'complexity_r') AS counted_complexity_r,
+    max(e.measured) FILTER (counted AND cell = 'sequential_n') AS counted_sequential_n,
+    max(e.measured) FILTER (counted AND cell = 'path_n') AS counted_path_n,
+    max(e.measured) FILTER (counted AND cell = 'path_r') AS counted_path_r,
+    max(e.measured) FILTER (NOT counted AND cell = 'complexity_n') AS measured_complexity_n,
+    max(e.measured) FILTER (NOT counted AND cell = 'complexity_d') AS measured_complexity_d,
+    max(e.measured) FILTER (NOT counted AND cell = 'complexity_k') AS measured_complexity_k,
+    max(e.measured) FILTER (NOT counted AND cell = 'complexity_r') AS measured_complexity_r,
+    max(e.measured) FILTER (NOT counted AND cell = 'sequential_n') AS measured_sequential_n,
+    max(e.measured) FILTER (NOT counted AND cell = 'path_n') AS measured_path_n,
+    max(e.measured) FILTER (NOT counted AND cell = 'path_r') AS measured_path_r
+FROM published_table1 AS p
+CROSS JOIN internal.scales AS s
+LEFT JOIN exponents AS e ON e.layer = p.layer AND (e.counted OR e.scale = s.scale)
+GROUP BY ALL
+ORDER BY any_value(s.size), any_value(p.position);
+
+-- BLEU by the paper's protocol beside sacreBLEU's own, both of the test set; hours are of training.
+CREATE VIEW table2 AS
+WITH latest AS (
+    SELECT *, split_part(trial, '.', 1) AS model, split_part(trial, '.', 2) AS direction
+    FROM latest_runs WHERE study = 'table2'
+),
+scored AS (
+    SELECT
+        run,
+        any_value(value) FILTER (name = 'test_bleu_paper') AS bleu,
+        any_value(value) FILTER (name = 'test_bleu') AS sacrebleu
+    FROM scores GROUP BY run
+),
+measured AS (
+    SELECT
+        model, direction, scale,
+        avg(bleu) FILTER (status = 'done') AS bleu,
+        stddev_samp(bleu) FILTER (status = 'done') AS bleu_sd,
+        avg(sacrebleu) FILTER (status = 'done') AS sacrebleu,
+        avg(seconds) FILTER (status = 'done') / 3600 AS hours,
+        count(*) FILTER (status = 'done') AS seeds,
+        count(*) FILTER (status IN ('failed', 'diverged')) AS failed,
+        count(*) FILTER (status = 'done' AND other_code) AS other_code
+    FROM latest LEFT JOIN scored USING (run)
+    GROUP BY model, direction, scale
+)
+SELECT
+    s.scale, p.model, p.label, p.quoted, p.ensemble,
+    p.bleu_ende AS published_bleu_ende, de.bleu AS measured_bleu_ende, de.bleu_sd AS bleu_sd_ende,
+    de.sacrebleu AS sacrebleu_ende,
+    p.bleu_enfr AS published_bleu_enfr, fr.bleu AS measured_bleu_enfr, fr.bleu_sd AS bleu_sd_enfr,
+    fr.sacrebleu AS sacrebleu_enfr,
+    p.flops_ende AS published_flops_ende, de.hours AS hours_ende,
+    p.flops_enfr AS published_flops_enfr, fr.hours AS hours_enfr,
+    coalesce(de.seeds, 0) AS seeds_ende, coalesce(de.failed, 0) AS failed_ende,
+    coalesce(fr.seeds, 0) AS seeds_enfr, coalesce(fr.failed, 0) AS failed_enfr,
+    coalesce(de.other_code, 0) + coalesce(fr.other_code, 0) AS other_code
+FROM published_table2 AS p
+CROSS JOIN internal.scales AS s
+LEFT JOIN measured AS de ON de.model = p.model AND de.scale = s.scale AND de.direction = 'ende'
+LEFT JOIN measured AS fr ON fr.model = p.model AND fr.scale = s.scale AND fr.direction = 'enfr'
+ORDER BY s.size, p.position;
+
 -- Table 3 of the paper beside what was measured: every published row at every scale, measured or not. Measured values
 -- are means over the seeds whose latest run is done; a spread (bleu_sd, ppl_sd) needs two. Scores are those
 -- of the development set (section 6.2); a delta is the row minus the base row of the same scale.
@@ -135,15 +238,49 @@ LEFT JOIN unfit AS u ON u.trial = p.trial AND u.scale = s.scale
 LEFT JOIN measured_base AS b ON b.scale = s.scale
 ORDER BY s.size, p.position;
 
--- How the claims of each study stand at each scale; one without a verdict was not run. Exact claims are about the
--- paper's own sizes, so they stand at that scale alone.
+CREATE VIEW table4 AS
+WITH latest AS (SELECT * FROM latest_runs WHERE study = 'table4'),
+scored AS (SELECT run, any_value(value) AS f1 FROM scores WHERE name = 'test_f1' GROUP BY run),
+measured AS (
+    SELECT
+        trial, scale,
+        avg(f1) FILTER (status = 'done') AS f1,
+        stddev_samp(f1) FILTER (status = 'done') AS f1_sd,
+        count(*) FILTER (status = 'done') AS seeds,
+        count(*) FILTER (status IN ('failed', 'diverged')) AS failed,
+        count(*) FILTER (status = 'done' AND other_code) AS other_code
+    FROM latest LEFT JOIN scored USING (run)
+    GROUP BY trial, scale
+)
+SELECT
+    s.scale, p.parser, p.training, p.trial, p.trial IS NULL AS quoted,
+    p.f1 AS published_f1, m.f1 AS measured_f1, m.f1_sd,
+    coalesce(m.seeds, 0) AS seeds, coalesce(m.failed, 0) AS failed, coalesce(m.other_code, 0) AS other_code
+FROM published_table4 AS p
+CROSS JOIN internal.scales AS s
+LEFT JOIN measured AS m ON m.trial = p.trial AND m.scale = s.scale
+ORDER BY s.size, p.position;
+
+-- What the captions of the figures say, each as a claim with its number.
+CREATE VIEW figures AS
+SELECT
+    s.scale, p.figure, p.title, p.sentence, p.layer, p.num_layers, p.shows,
+    c.claim, c.statement, c.metric, c.direction, c.expected, v.measured, v.low, v.high,
+    coalesce(v.verdict, 'not run') AS verdict, v.reason, coalesce(v.num_runs, 0) AS num_runs
+FROM published_figures AS p
+CROSS JOIN internal.scales AS s
+JOIN claims AS c ON c.study = p.figure
+LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
+ORDER BY s.size, p.position, c.claim;
+
+-- How the claims of each study stand at each scale; one without a verdict was not run.
 CREATE VIEW scorecard AS
 WITH stated AS (
     SELECT study, s.scale, s.size, c.claim, coalesce(v.verdict, 'not run') AS verdict
     FROM studies CROSS JOIN internal.scales AS s
     LEFT JOIN claims AS c USING (study)
     LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
-    WHERE c.kind IS DISTINCT FROM 'exact' OR s.scale = 'paper'
+    WHERE c.full_size IS NOT TRUE OR s.scale = 'paper'
 )
 SELECT
     study, scale, count(claim) AS claims,

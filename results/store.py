@@ -21,7 +21,19 @@ from results import ingest
 from results.database import connect, first_line, insert, not_writable, transaction, writer_lock
 from results.errors import BusyError, ResultsError
 from results.ingest import IngestReport, Known
-from results.records import ClaimRow, DepartureRow, PublishedTable3Row, StudyRow, VerdictRow, parse_time
+from results.records import (
+    ClaimRow,
+    DepartureRow,
+    PublishedFigureRow,
+    PublishedRow,
+    PublishedTable1Row,
+    PublishedTable2Row,
+    PublishedTable3Row,
+    PublishedTable4Row,
+    StudyRow,
+    VerdictRow,
+    parse_time,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,11 +47,20 @@ def _columns(kind: type) -> tuple[str, ...]:
     return tuple(entry.name for entry in fields(kind))
 
 
+# The paper's tables as printed, by the kind of their rows.
+PUBLISHED: Mapping[type, str] = {
+    PublishedTable1Row: "published_table1",
+    PublishedTable2Row: "published_table2",
+    PublishedTable3Row: "published_table3",
+    PublishedTable4Row: "published_table4",
+    PublishedFigureRow: "published_figures",
+}
+
 # What the run folders cannot give back, and a rebuild therefore takes over from the old database: table and columns.
 CARRIED = {
     "studies": _columns(StudyRow),
     "claims": _columns(ClaimRow),
-    "published_table3": _columns(PublishedTable3Row),
+    **{table: _columns(kind) for kind, table in PUBLISHED.items()},
     "departures": _columns(DepartureRow),
     "verdicts": _columns(VerdictRow),
     "internal.meta": ("key", "value"),
@@ -111,7 +132,7 @@ class Store:
         self,
         studies: Sequence[StudyRow],
         claims: Sequence[ClaimRow],
-        published: Sequence[PublishedTable3Row],
+        published: Sequence[PublishedRow],
         departures: Sequence[DepartureRow] = (),
     ) -> None:
         """Make the registry's tables equal to these rows, and drop verdicts on claims that are no more.
@@ -121,18 +142,21 @@ class Store:
         """
         _require_unique("study", [row.study for row in studies])
         _require_unique("claim", [row.claim for row in claims])
-        _require_unique("published trial", [row.trial for row in published])
+        _require_unique("published row", [f"{PUBLISHED[type(row)]} {row.position}" for row in published])
         strays = sorted({row.study for row in claims} - {row.study for row in studies})
         if strays:
             raise ValueError(f"claims name no study: {', '.join(strays)}")
-        state = hashlib.sha256(repr((list(studies), list(claims), list(published), list(departures))).encode()).hexdigest()
+        state = hashlib.sha256(
+            repr((list(studies), list(claims), list(published), list(departures))).encode()
+        ).hexdigest()
         with self._writing() as present:
             if present.meta.get("registry") == state:
                 return
             with transaction(self.database) as connection:
                 _replace(connection, "studies", StudyRow, studies)
                 _replace(connection, "claims", ClaimRow, claims)
-                _replace(connection, "published_table3", PublishedTable3Row, published)
+                for kind, table in PUBLISHED.items():
+                    _replace(connection, table, kind, [row for row in published if type(row) is kind])
                 _replace(connection, "departures", DepartureRow, departures)
                 connection.execute("DELETE FROM verdicts WHERE claim NOT IN (SELECT claim FROM claims)")
                 _set_meta(connection, "registry", state)

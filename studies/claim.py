@@ -27,8 +27,34 @@ METRICS = {
     "test_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
     "dev_ppl": Metric("ppl", "perplexity", lower_is_better=True),
     "test_f1": Metric("f1", "F1", lower_is_better=False),
-    # Computed from the configuration alone.
+    # Scores of probes: a layer's growth, a head's attention, a machine's time, a corpus's size.
+    "time_exponent": Metric("time", "power", lower_is_better=True),
+    "steps_exponent": Metric("steps", "power", lower_is_better=True),
+    "path_exponent": Metric("path", "power", lower_is_better=True),
+    "path_length": Metric("path", "layers", lower_is_better=True),
+    "time_ratio": Metric("time", "times", lower_is_better=True),
+    "memory_ratio": Metric("memory", "times", lower_is_better=True),
+    "embedding_scale": Metric("scale", "times", lower_is_better=None),
+    "step_seconds": Metric("seconds", "s an update", lower_is_better=True),
+    "num_heads_attending": Metric("heads", "heads", lower_is_better=None),
+    "attention_share": Metric("share", "of the weight", lower_is_better=None),
+    "head_distance": Metric("distance", "total variation", lower_is_better=None),
+    "num_items": Metric("items", "items", lower_is_better=None),
+    # Numbers that are computed from the paper's sizes alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
+    "training_flops": Metric("flops", "FLOPs", lower_is_better=True),
+    "training_hours": Metric("hours", "h", lower_is_better=True),
+    "training_days": Metric("days", "days", lower_is_better=True),
+    "exponent": Metric("exponent", "power", lower_is_better=None),
+    "ratio": Metric("ratio", "times", lower_is_better=None),
+    "number": Metric("number", "", lower_is_better=None),
+    "printed_bleu": Metric("bleu", "BLEU", lower_is_better=None),
+    "printed_ppl": Metric("ppl", "perplexity", lower_is_better=None),
+    "printed_f1": Metric("f1", "F1", lower_is_better=None),
+    "learning_rate": Metric("rate", "", lower_is_better=None),
+    "variance": Metric("variance", "", lower_is_better=None),
+    "wavelength": Metric("wavelength", "positions", lower_is_better=None),
+    "residual": Metric("residual", "", lower_is_better=None),
 }
 """By the name under which a run's scores hold a measured number, or a claim its computed one."""
 
@@ -84,8 +110,9 @@ class Claim:
         metric: name of the score that is compared, or of the computed number.
         trials: what it is about: the trial or the two trials whose runs are measured, or none.
         source: section or table, and the version of the paper where versions differ.
-        identity: what a measurement must be to be compared with `expected`. An order or a difference is decided on
-            other data at a smaller scale, as that scale's own; at `identity.scale` it needs this identity too.
+        identity: what a measurement must be to be compared with `expected`: one trial's value, or the threshold that it
+            crosses, means nothing elsewhere. What compares two trials is decided at a smaller scale too, on its data;
+            at `identity.scale` it needs this identity.
         compute: gives the number that follows from the paper's sizes, at once and without a run. An exact claim has
             it always, a threshold or an exponent instead of trials that are measured.
         reading: where the paper contradicts itself, which of its readings this is.

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from studies import figures, section3, section5, table1, table2, table3, table4
+from studies.study import Study, no_such
 
-from studies import table3
-from studies.study import Study
-
-STUDIES: tuple[Study, ...] = (table3.STUDY,)
+STUDIES: tuple[Study, ...] = (
+    table1.STUDY,
+    table2.STUDY,
+    table3.STUDY,
+    table4.STUDY,
+    *figures.STUDIES,
+    section3.STUDY,
+    section5.STUDY,
+)
 
 if len({study.name for study in STUDIES}) != len(STUDIES):
     raise ValueError("two studies have the same name")
-
-
-def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: str = "") -> ValueError:
-    """The error for a name that does not exist: near names first, then where all of them are listed."""
-    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-    close = f"; close: {', '.join(near)}" if near else ""
-    where = f" in {within}" if within else ""
-    return ValueError(f"no {kind} {name!r}{where}{close}; all: {listing}")
 
 
 def get_study(name: str) -> Study:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from core.config import DataConfig, RunConfig
 from core.data import corpora
+from core.data.corpus import DataError
 from results import provenance
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
@@ -80,10 +81,11 @@ def _provenance() -> dict:
 
 def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
     """What a configuration needs and is not here, with what to do; None if nothing. Reads no text."""
-    known = corpora.known(cache_dir)
-    if config.data.corpus not in known:
-        return f"corpus {config.data.corpus} is not available in this version"
-    return known[config.data.corpus].obstacle(cache_dir, (config.data.src, config.data.tgt))
+    try:
+        corpus = corpora.get(config.data.corpus, cache_dir)
+        return corpus.obstacle(cache_dir, (config.data.src, config.data.tgt))
+    except (ValueError, DataError) as error:
+        return str(error)
 
 
 def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:

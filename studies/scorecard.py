@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.records import ClaimRow, DepartureRow, PublishedTable3Row, StudyRow, VerdictRow
+from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
-from studies import table3
-from studies.claim import METRICS, Claim
+from studies.claim import METRICS
 from studies.departures import list_departures
 from studies.registry import STUDIES
+from studies.rows import claim_rows, published_rows, study_rows
 from studies.runs import Workspace, code_version, judging_version, missing_corpus
-from studies.scales import PAPER, SCALES, Scale
+from studies.scales import SCALES, Scale
 from studies.study import Study
 from studies.verdict import FULL_SCALE, Measurements, decide
 
@@ -22,61 +22,12 @@ from studies.verdict import FULL_SCALE, Measurements, decide
 def sync_registry(store: Store) -> None:
     """Write studies, claims, published numbers and the present code's version into the store."""
     store.sync_registry(
-        [StudyRow(study.name, study.title, study.cells) for study in STUDIES],
-        [_claim_row(study, claim) for study in STUDIES for claim in study.claims],
-        published_table3(),
+        study_rows(),
+        claim_rows(),
+        published_rows(),
         [DepartureRow(**asdict(departure)) for departure in list_departures()],
     )
     store.set_code_version(code_version())
-
-
-def _claim_row(study: Study, claim: Claim) -> ClaimRow:
-    direction = None
-    if claim.kind == "order":
-        direction = "<" if METRICS[claim.metric].lower_is_better else ">"
-    return ClaimRow(
-        claim.id,
-        study.name,
-        claim.cell,
-        claim.statement,
-        claim.kind,
-        claim.metric,
-        claim.expected,
-        claim.tolerance,
-        claim.unit,
-        claim.source,
-        direction,
-        claim.trials,
-    )
-
-
-def published_table3() -> list[PublishedTable3Row]:
-    """Table 3 as printed: each row's configuration at the paper's sizes, and its published numbers."""
-    rows = []
-    for position, (row, trial) in enumerate(zip(table3.ROWS, table3.STUDY.trials, strict=True)):
-        config = trial.config(PAPER)
-        model = config.model
-        rows.append(
-            PublishedTable3Row(
-                position=position,
-                row=row.group,
-                trial=row.trial,
-                N=model.num_layers,
-                d_model=model.d_model,
-                d_ff=model.d_ff,
-                h=model.num_heads,
-                d_k=model.d_k,
-                d_v=model.d_v,
-                p_drop=model.dropout,
-                eps_ls=config.optim.label_smoothing,
-                positions=model.positions,
-                train_steps=config.train.train_steps,
-                ppl=row.ppl,
-                bleu=row.bleu,
-                params_millions=row.params_millions,
-            )
-        )
-    return rows
 
 
 def write_verdicts(store: Store) -> None:
@@ -91,6 +42,11 @@ def write_verdicts(store: Store) -> None:
             for claim in study.claims:
                 if claim.full_size and scale.name != FULL_SCALE:
                     continue  # about the paper's own sizes, so it stands at that scale alone
+                awaited = study.awaited_by(claim)
+                if awaited:
+                    reason = f"this version has no trial {' or '.join(awaited)}"
+                    rows.append(VerdictRow(claim.id, scale.name, "not run", None, None, None, 0, reason))
+                    continue
                 computed = claim.compute() if claim.compute else None
                 by_trial = measurements.get((study.name, scale.name, claim.metric), {})
                 verdict = decide(claim, scale, by_trial, computed, blocked)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.config import RunConfig
 from studies.claim import Claim
 from studies.scales import Scale
+
+
+def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: str = "") -> ValueError:
+    """The error for a name that does not exist: near names first, then where all of them are listed."""
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    close = f"; close: {', '.join(near)}" if near else ""
+    where = f" in {within}" if within else ""
+    return ValueError(f"no {kind} {name!r}{where}{close}; all: {listing}")
 
 
 @dataclass(frozen=True)
@@ -64,8 +73,6 @@ class Study:
         Raises:
             ValueError: no such trial; the message has near names.
         """
-        from studies.registry import no_such
-
         for trial in self.trials:
             if trial.name == name:
                 return trial

@@ -12,7 +12,9 @@ from functools import partial
 
 from core.complexity import num_parameters
 from core.config import ModelConfig, RunConfig
-from studies.claim import METRICS, Claim
+from studies import wmt14
+from studies.claim import METRICS, Claim, Identity
+from studies.computed import computed
 from studies.scales import PAPER
 from studies.study import Study, Trial
 
@@ -116,29 +118,32 @@ ROWS = (
 BLEU_MARGIN = 0.5
 PPL_MARGIN_SHARE = 0.03
 
-# (better, worse, metric, row, section, what it says). Only pairs on which the printed values agree with the sentence:
-# N = 8 has the better perplexity but the lower BLEU.
+# (better, worse, metrics, row, section, what it says). Quality is BLEU and perplexity both, where the printed values
+# agree with the sentence in both: N = 8 has the better perplexity but the lower BLEU.
+BLEU, PPL = "dev_bleu_paper", "dev_ppl"
 ORDERS = (
-    ("base", "h1", "dev_bleu", "A", "6.2", "A single head is worse than the best setting."),
-    ("base", "h32", "dev_bleu", "A", "6.2", "Quality drops off with too many heads."),
-    ("base", "dk16", "dev_bleu", "B", "6.2", "Reducing the key size d_k to a quarter hurts."),
-    ("base", "dk32", "dev_bleu", "B", "6.2", "Reducing the key size d_k to a half hurts."),
-    ("N4", "N2", "dev_bleu", "C", "6.2", "Bigger models are better: more layers (2 to 4)."),
-    ("base", "N4", "dev_bleu", "C", "6.2", "Bigger models are better: more layers (4 to 6)."),
-    ("N8", "base", "dev_ppl", "C", "6.2", "Bigger models are better: more layers (6 to 8, in perplexity)."),
-    ("base", "dmodel256", "dev_bleu", "C", "6.2", "Bigger models are better: d_model 256 to 512."),
-    ("dmodel1024", "base", "dev_bleu", "C", "6.2", "Bigger models are better: d_model 512 to 1024."),
-    ("base", "dff1024", "dev_bleu", "C", "6.2", "Bigger models are better: d_ff 1024 to 2048."),
-    ("dff4096", "base", "dev_bleu", "C", "6.2", "Bigger models are better: d_ff 2048 to 4096."),
-    ("big", "base", "dev_bleu", "big", "6.2", "The big model is better than the base model."),
-    ("base", "drop0.0", "dev_bleu", "D", "6.2", "Dropout helps to avoid over-fitting."),
-    ("base", "ls0.0", "dev_bleu", "D", "5.4", "Label smoothing improves BLEU."),
-    ("ls0.0", "base", "dev_ppl", "D", "5.4", "Label smoothing hurts perplexity."),
+    ("base", "h1", (BLEU, PPL), "A", "6.2", "A single head is worse than the best setting."),
+    ("base", "h32", (BLEU, PPL), "A", "6.2", "Quality drops off with too many heads."),
+    ("base", "dk16", (BLEU, PPL), "B", "6.2", "Reducing the key size d_k to a quarter hurts."),
+    ("base", "dk32", (BLEU, PPL), "B", "6.2", "Reducing the key size d_k to a half hurts."),
+    ("N4", "N2", (BLEU, PPL), "C", "6.2", "Bigger models are better: more layers (2 to 4)."),
+    ("base", "N4", (BLEU, PPL), "C", "6.2", "Bigger models are better: more layers (4 to 6)."),
+    ("N8", "base", (PPL,), "C", "6.2", "Bigger models are better: more layers (6 to 8, in perplexity)."),
+    ("base", "dmodel256", (BLEU, PPL), "C", "6.2", "Bigger models are better: d_model 256 to 512."),
+    ("dmodel1024", "base", (BLEU, PPL), "C", "6.2", "Bigger models are better: d_model 512 to 1024."),
+    ("base", "dff1024", (BLEU, PPL), "C", "6.2", "Bigger models are better: d_ff 1024 to 2048."),
+    ("dff4096", "base", (BLEU, PPL), "C", "6.2", "Bigger models are better: d_ff 2048 to 4096."),
+    ("big", "base", (BLEU, PPL), "big", "6.2", "The big model is better than the base model."),
+    ("base", "drop0.0", (BLEU, PPL), "D", "6.2", "Dropout helps to avoid over-fitting."),
+    ("base", "ls0.0", (BLEU,), "D", "5.4", "Label smoothing improves BLEU."),
+    ("ls0.0", "base", (PPL,), "D", "5.4", "Label smoothing hurts perplexity."),
 )
 
 # No single vocabulary fits Table 3's parameter column: the 37,000 of section 5.1 fits no printed count to the million,
 # the 40,960 slots of the first public code fit 9 of 11.
-VOCABULARY_READINGS = (37_000, 40_960)
+VOCABULARY_READINGS = {37_000: "vocabulary of section 5.1", 40_960: "vocabulary of the first public code"}
+# And the big row fits neither of them.
+BIG_VOCABULARY_READINGS = VOCABULARY_READINGS | {36_000: "vocabulary that fits the big row alone"}
 
 
 def _place(row: Row) -> tuple[str, str]:
@@ -146,6 +151,13 @@ def _place(row: Row) -> tuple[str, str]:
     if row.group == row.trial:
         return f"table3.{row.trial}", f"Table 3, row {row.label}"
     return f"table3.{row.group.lower()}.{row.trial}", f"Table 3, row ({row.group}), {row.label}"
+
+
+def _identity(metric: str, *trials: str) -> Identity:
+    """Table 3 is scored on newstest2013, after trainings of the paper's batches and steps."""
+    protocol = wmt14.PERPLEXITY if metric == PPL else wmt14.BLEU["de"]
+    steps = [wmt14.BIG_STEPS if trial == "big" else wmt14.BASE_STEPS for trial in trials]
+    return wmt14.identity("newstest2013", "de", protocol, *steps)
 
 
 def _value_claims() -> list[Claim]:
@@ -158,11 +170,12 @@ def _value_claims() -> list[Claim]:
                 cell=f"{cell}, BLEU (dev)",
                 statement=f"{row.label} reaches {row.bleu} BLEU on newstest2013.",
                 kind="value",
-                metric="dev_bleu",
+                metric=BLEU,
                 trials=(row.trial,),
                 source="Table 3",
                 expected=row.bleu,
                 tolerance=BLEU_MARGIN,
+                identity=_identity(BLEU, row.trial),
             )
         )
         claims.append(
@@ -171,11 +184,12 @@ def _value_claims() -> list[Claim]:
                 cell=f"{cell}, PPL (dev)",
                 statement=f"{row.label} reaches perplexity {row.ppl:.2f} per word piece on newstest2013.",
                 kind="value",
-                metric="dev_ppl",
+                metric=PPL,
                 trials=(row.trial,),
                 source="Table 3",
                 expected=row.ppl,
                 tolerance=round(PPL_MARGIN_SHARE * row.ppl, 3),
+                identity=_identity(PPL, row.trial),
             )
         )
     return claims
@@ -192,26 +206,27 @@ def _parameter_claims(trials: dict[str, Trial]) -> list[Claim]:
         if row.params_millions is None:
             continue
         stem, cell = _place(row)
-        for vocab_size in VOCABULARY_READINGS:
+        readings = BIG_VOCABULARY_READINGS if row.trial == "big" else VOCABULARY_READINGS
+        for vocab_size, reading in readings.items():
             claims.append(
-                Claim(
-                    id=f"{stem}.params_{vocab_size}",
-                    cell=f"{cell}, params (10^6)",
-                    statement=f"{row.label} has {row.params_millions} million parameters (vocabulary {vocab_size:,}).",
-                    kind="exact",
-                    metric="params_millions",
+                computed(
+                    f"{stem}.params_{vocab_size}",
+                    f"{cell}, params (10^6)",
+                    f"{row.label} has {row.params_millions} million parameters (vocabulary {vocab_size:,}).",
+                    "params_millions",
+                    row.params_millions,
+                    partial(_paper_parameters, trials[row.trial], vocab_size),
                     trials=(row.trial,),
-                    source="Table 3",
-                    expected=row.params_millions,
                     tolerance=0.5,  # printed to the million
-                    compute=partial(_paper_parameters, trials[row.trial], vocab_size),
+                    source="Table 3",
+                    reading=reading,
                 )
             )
     return claims
 
 
-def _comparison_claims() -> list[Claim]:
-    claims = [
+def _order_claims() -> list[Claim]:
+    return [
         Claim(
             id=f"table3.{group.lower()}.{better}_over_{worse}.{METRICS[metric].label}",
             cell=f"Table 3, {better} against {worse}",
@@ -220,36 +235,84 @@ def _comparison_claims() -> list[Claim]:
             metric=metric,
             trials=(better, worse),
             source=f"section {section}",
+            identity=_identity(metric, better, worse),
         )
-        for better, worse, metric, group, section, statement in ORDERS
+        for better, worse, metrics, group, section, statement in ORDERS
+        for metric in metrics
     ]
-    claims.append(
+
+
+# (id, cell, statement, trials, expected)
+DIFFERENCES = (
+    (
+        "table3.a.one_head_gap",
+        "Table 3, row (A), h = 1 against the best setting",
+        "A single head is 0.9 BLEU below the best setting.",
+        ("base", "h1"),
+        0.9,
+    ),
+    (
+        "table3.e.learned_nearly_identical",
+        "Table 3, row (E) against base",
+        "Learned positions give nearly the same BLEU as sinusoids.",
+        ("learned", "base"),
+        0.0,
+    ),
+)
+
+
+def _difference_claims() -> list[Claim]:
+    return [
         Claim(
-            id="table3.a.one_head_gap",
-            cell="Table 3, row (A), h = 1 against the best setting",
-            statement="A single head is 0.9 BLEU below the best setting.",
+            id=id_,
+            cell=cell,
+            statement=statement,
             kind="difference",
-            metric="dev_bleu",
-            trials=("base", "h1"),
+            metric=BLEU,
+            trials=trials,
             source="section 6.2",
-            expected=0.9,
+            expected=expected,
             tolerance=BLEU_MARGIN,
+            identity=_identity(BLEU, *trials),
         )
-    )
-    claims.append(
-        Claim(
-            id="table3.e.learned_nearly_identical",
-            cell="Table 3, row (E) against base",
-            statement="Learned positions give nearly the same BLEU as sinusoids.",
-            kind="difference",
-            metric="dev_bleu",
-            trials=("learned", "base"),
-            source="section 6.2",
-            expected=0.0,
-            tolerance=BLEU_MARGIN,
-        )
-    )
-    return claims
+        for id_, cell, statement, trials, expected in DIFFERENCES
+    ]
+
+
+def _printed(trial: str) -> Row:
+    return next(row for row in ROWS if row.trial == trial)
+
+
+def _misquotes() -> list[Claim]:
+    """What is often said to stand in row (A). The table itself decides."""
+    h16 = next(row for row in ROWS if row.trial == "h16")
+    says = partial(computed, tolerance=0.0, source="often quoted", misquote=True)
+    return [
+        says(
+            "table3.a.quoted_h8_row",
+            "Table 3, row (A)",
+            "Row (A) has a line of its own for h = 8, with 4.92 and 25.8.",
+            "number",
+            1,
+            lambda: sum(row.group == "A" and row.trial == "h8" for row in ROWS),
+        ),
+        says(
+            "table3.a.quoted_h16_bleu",
+            "Table 3, row (A), h = 16, BLEU (dev)",
+            "Row (A) prints for h = 16 the 25.4 BLEU that belong to h = 32.",
+            "printed_bleu",
+            25.4,
+            lambda: h16.bleu,
+        ),
+        says(
+            "table3.a.quoted_h16_ppl",
+            "Table 3, row (A), h = 16, PPL (dev)",
+            "Row (A) prints for h = 16 the perplexity of 5.01 that belongs to h = 32.",
+            "printed_ppl",
+            5.01,
+            lambda: h16.ppl,
+        ),
+    ]
 
 
 def _build() -> Study:
@@ -259,7 +322,13 @@ def _build() -> Study:
         title="Variations on the Transformer architecture",
         cells="Table 3; sections 5.4 and 6.2",
         trials=tuple(trials.values()),
-        claims=(*_value_claims(), *_parameter_claims(trials), *_comparison_claims()),
+        claims=(
+            *_value_claims(),
+            *_parameter_claims(trials),
+            *_order_claims(),
+            *_difference_claims(),
+            *_misquotes(),
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from core.data.prepare import PreparedData, prepare
 from core.data.split import ParallelSplit
 from core.decode import translate
 from core.scoring.bleu import score_text
+from core.scoring.checks import check_references
 from core.trainer import DivergedError, Trainer, evaluate
 from core.transformer import Transformer, num_parameters
 from results.records import RunRecord, RunResult, Score
@@ -105,6 +106,8 @@ def _run(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Work
         _check_data(record, config, data)
         splits = {name: data.split(name) for name in ("train", config.data.dev_split, config.data.test_split)}
         dev_split = splits[config.data.dev_split]
+        for name in (config.data.dev_split, config.data.test_split):
+            check_references(splits[name].tgt_lines, config.data.tgt)  # what cannot be scored is not trained for
         trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device)
         earlier = newest_checkpoint([other.checkpoints for other in folder.attempts()])
         if earlier is not None:
@@ -146,7 +149,7 @@ def _score_split(
     attempt: Attempt,
     phase: Callable[[str], object],
 ) -> list[Score]:
-    """Perplexity, BLEU and chrF of one split; the output text is kept with the attempt."""
+    """Perplexity, BLEU by each protocol, and chrF of one split; the output text is kept with the attempt."""
     dataset = f"{config.data.corpus}/{split_name}/{config.data.src}-{config.data.tgt}"
     with phase("score"):
         evaluation = evaluate(model, split, config.train.micro_batch_tokens)
@@ -165,7 +168,7 @@ def _score_split(
     }
     finite = math.isfinite(evaluation.perplexity)
     with phase("score"):
-        text_scores = score_text(output, split.tgt_lines)
+        text_scores = score_text(output, split.tgt_lines, config.data.src, config.data.tgt)
     return [
         Score(
             name=f"{name}_ppl",

@@ -10,6 +10,7 @@ Identity comes before value: scores of different data or protocols are not compa
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,8 +77,10 @@ def decide(
         computed: for an exact claim, the number that follows from the paper's sizes.
         blocked: what is missing, where runs at this scale cannot be had here.
     """
-    if claim.kind == "exact":
-        return _decide_exact(claim, computed)
+    if claim.quoted:
+        return Verdict("quoted", "another system's published number; no run of ours measures it")
+    if claim.compute is not None:
+        return _decide_computed(claim, computed)
     samples = [measured.get(trial, Measurements({})) for trial in claim.trials]
     failed = sorted({seed for sample in samples for seed in sample.failed_seeds})
     values = _values_by_seed(samples)
@@ -116,9 +119,14 @@ def decide(
     return _decide_equivalence(claim, scale, estimate)
 
 
-def _decide_exact(claim: Claim, computed: float) -> Verdict:
-    within = abs(computed - claim.expected) <= claim.tolerance
-    reason = f"counted at full size: {computed:.2f} {claim.unit} against the printed {claim.expected:g}"
+def _decide_computed(claim: Claim, computed: float) -> Verdict:
+    if claim.kind == "threshold":
+        holds = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[claim.bound]
+        within = holds(computed, claim.expected)
+        reason = f"computed at full size: {computed:.6g} {claim.unit}, claimed {claim.bound} {claim.expected:g}"
+    else:
+        within = abs(computed - claim.expected) <= claim.tolerance
+        reason = f"computed at full size: {computed:.6g} {claim.unit} against the printed {claim.expected:g}"
     return Verdict("reproduced" if within else "not reproduced", reason, computed, computed, computed)
 
 

@@ -73,7 +73,20 @@ COMMANDS = dict(commands(typer.main.get_command(aiayn.app)))
 
 
 def test_every_command_that_the_design_names_is_there() -> None:
-    named = {"list", "plan", "run", "reproduce", "status", "claims", "query", "report", "translate", "doctor", "data"}
+    named = {
+        "list",
+        "plan",
+        "run",
+        "reproduce",
+        "status",
+        "claims",
+        "query",
+        "report",
+        "compare",
+        "translate",
+        "doctor",
+        "data",
+    }
     assert named == {path[0] for path in COMMANDS}
     assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "check", "export"}
 
@@ -152,7 +165,7 @@ def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
     result = cli("plan", "table3", "--scale", "paper")
     assert result.returncode == 0
     lines = result.stdout.decode().splitlines()
-    assert lines[-1] == "blocked: corpus wmt14 is not available in this version"
+    assert lines[-1] == "blocked: corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
     assert sum(" blocked " in line for line in lines) == 20
 
 

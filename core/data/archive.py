@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from core.data.corpus import DataError
-from core.data.lines import Lines
+from core.data.lines import LineStream
 
 
 def inspect(path: Path, checksum: str) -> None:
@@ -48,13 +48,13 @@ def inspect(path: Path, checksum: str) -> None:
         )
 
 
-def member_lines(path: Path, name: str) -> Lines:
+def member_lines(path: Path, name: str) -> LineStream:
     """The lines of one member, decompressed where its own name ends in .gz too.
 
     Args:
         name: the member's file name; the folders above it do not matter.
     """
-    return Lines(lambda: _open_member(path, name), f"{name} in {path}")
+    return LineStream(lambda: _open_member(path, name), f"{name} in {path}")
 
 
 @contextmanager

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from core.data import own_corpora
 from core.data.corpus import Corpus, require_name
 from core.data.generated_corpus import GRAMMAR
 from core.data.multi30k import MULTI30K
 from core.data.treebanks import BERKELEY_PARSES, GRAMMAR_TREES, TREEBANK_SAMPLE, WSJ, Treebank
+from core.data.wmt14 import WMT14
 
 CORPORA: Mapping[str, Corpus] = {
-    corpus.name: corpus for corpus in (GRAMMAR, MULTI30K, TREEBANK_SAMPLE, WSJ, BERKELEY_PARSES)
+    corpus.name: corpus for corpus in (GRAMMAR, MULTI30K, WMT14, TREEBANK_SAMPLE, WSJ, BERKELEY_PARSES)
 }
 # The grammar is a corpus of either task.
 TREEBANKS: Mapping[str, Treebank] = {
@@ -20,15 +22,21 @@ TREEBANKS: Mapping[str, Treebank] = {
 
 
 def known(cache_dir: Path) -> Mapping[str, Corpus]:
-    """All corpora by name, those that a person added to the workspace of this data folder last."""
-    return CORPORA
+    """All corpora by name: this project's, then those that a person added to the workspace of this data folder.
+
+    Raises:
+        DataError: what was written down of an added corpus is damaged.
+    """
+    return {**CORPORA, **{name: own_corpora.load(cache_dir, name) for name in own_corpora.names(cache_dir)}}
 
 
 def get(name: str, cache_dir: Path) -> Corpus:
     """The corpus of this name; ValueError with near names where there is none."""
-    corpora = known(cache_dir)
-    require_name(name, corpora, "no corpus")
-    return corpora[name]
+    if name in CORPORA:
+        return CORPORA[name]
+    added = own_corpora.names(cache_dir)
+    require_name(name, (*CORPORA, *added), "no corpus")
+    return own_corpora.load(cache_dir, name)
 
 
 def get_treebank(name: str) -> Treebank:

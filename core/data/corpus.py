@@ -5,6 +5,7 @@ How its text is read differs by task and is a subclass's: `translation_corpus.py
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,21 +43,29 @@ class Step(NamedTuple):
 class State:
     """Where a corpus stands in a workspace; `str()` of it is for a person.
 
-    `not fetched` can be downloaded, `not here` must be brought by a person; `folder` and `missing` tell where and what.
+    `not fetched` can be downloaded, `not here` must be brought by a person. `folder` tells where; `missing` what is
+    not there, and `changed` which files are not as they were recorded.
     """
 
     kind: Literal["embedded", "present", "incomplete", "not fetched", "not here"]
     folder: Path | None = None
     missing: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
         """Whether all of it can be read without a download."""
         return self.kind in ("embedded", "present")
 
+    @property
+    def faults(self) -> str:
+        """What is missing and what has changed; empty where nothing has."""
+        lists = ((self.missing, "missing"), (self.changed, "not as recorded"))
+        return "; ".join(f"{', '.join(names)} {what}" for names, what in lists if names)
+
     def __str__(self) -> str:
         where = f" at {self.folder}" if self.folder is not None else ""
-        return f"{self.kind}{where}" + (f": {', '.join(self.missing)} missing" if self.missing else "")
+        return f"{self.kind}{where}" + (f": {self.faults}" if self.faults else "")
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,21 @@ class Corpus(ABC):
         require_name(split, self.splits, f"{self.name} has no split")
         for language in languages:
             require_name(language, self.languages, f"{self.name} has no language")
+
+
+def local_folder(name: str) -> Path | None:
+    """A corpus' folder inside the one that AIAYN_DATA names; None where that is unset or holds no such folder.
+
+    Raises:
+        DataError: AIAYN_DATA names no folder.
+    """
+    root = os.environ.get("AIAYN_DATA")
+    if not root:
+        return None
+    if not Path(root).is_dir():
+        raise DataError(f"AIAYN_DATA={root} is not a folder; correct it, or unset it to download what is needed")
+    folder = Path(root) / name
+    return folder if folder.is_dir() else None
 
 
 def require_name(name: str, known: Mapping[str, object] | tuple[str, ...], complaint: str) -> None:

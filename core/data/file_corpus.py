@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.data.corpus import DataError, Languages, Source, State
+from core.data.corpus import DataError, Languages, Source, State, local_folder
 from core.data.download import download
-from core.data.lines import Lines
+from core.data.lines import LineStream
 from core.data.translation_corpus import Text, TranslationCorpus
 
 
@@ -35,7 +34,7 @@ class FileCorpus(TranslationCorpus):
         )
 
     def state(self, cache_dir: Path, languages: Languages | None = None) -> State:
-        local = self._local_folder()
+        local = local_folder(self.name)
         folder = local or cache_dir / self.name
         files = [_file_name(stem) for stem in self._stems(languages)]
         missing = tuple(file for file in files if not (folder / file).is_file())
@@ -62,20 +61,10 @@ class FileCorpus(TranslationCorpus):
 
     def _text(self, stem: str, cache_dir: Path) -> Text:
         path = self._locate(stem, cache_dir)
-        return Text(Lines.of_file(path), str(path), self.text_sha256[stem])
-
-    def _local_folder(self) -> Path | None:
-        """The corpus' folder inside AIAYN_DATA, None where that is unset or holds no such folder."""
-        root = os.environ.get("AIAYN_DATA")
-        if not root:
-            return None
-        if not Path(root).is_dir():
-            raise DataError(f"AIAYN_DATA={root} is not a folder; correct it, or unset it to download what is needed")
-        folder = Path(root) / self.name
-        return folder if folder.is_dir() else None
+        return Text(LineStream.of_file(path), str(path), self.text_sha256[stem])
 
     def _locate(self, stem: str, cache_dir: Path) -> Path:
-        folder = self._local_folder()
+        folder = local_folder(self.name)
         if folder is None:
             path = cache_dir / self.name / _file_name(stem)
             if not path.is_file():
@@ -90,7 +79,7 @@ class FileCorpus(TranslationCorpus):
         url = f"{self.base_url}/{path.name}"
 
         def check(partial: Path) -> None:
-            found, expected = Lines.of_file(partial, origin=url).read_through().sha256, self.text_sha256[stem]
+            found, expected = LineStream.of_file(partial, origin=url).read_through().sha256, self.text_sha256[stem]
             if found != expected:
                 raise DataError(f"{url} is not the text expected: its sha256 is {found}, should be {expected}")
 

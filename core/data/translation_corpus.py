@@ -5,19 +5,16 @@ It is read as a stream, so that memory does not grow with it. What would put a w
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from core.data.corpus import Corpus, DataError, Languages
-from core.data.lines import Lines
+from core.data.corpus import Corpus, DataError, Languages, require_name
+from core.data.lines import LineStream, is_empty, is_markup
 
-# Test sets are handed out as SGML too; its tags would be translated and scored like words (A8).
-_MARKUP = re.compile(r"\s*</?(?:seg|doc|srcset|refset|tstset|mteval)\b", re.IGNORECASE)
 # Two languages share a name or a number now and then; half of the lines means that one text was passed twice (A8).
 _MAX_IDENTICAL_SHARE = 0.5
 
@@ -61,7 +58,9 @@ class TranslationCorpus(Corpus):
             DataError: the text is missing, damaged, or not what the corpus declares, or the sides do not fit.
         """
         self.require_pair(split, src, tgt)
-        return self._checked(split, src, tgt, cache_dir)
+        texts = self._open(split, src, tgt, cache_dir)
+        expected = self.num_lines(split, (src, tgt), cache_dir)
+        return checked_pairs(texts, (src, tgt), f"{self.name} {split}", expected)
 
     def load_pair(self, split: str, src: str, tgt: str, cache_dir: Path) -> tuple[list[str], list[str]]:
         """`read_pairs` in memory: the source lines and the target lines."""
@@ -72,43 +71,73 @@ class TranslationCorpus(Corpus):
         return src_lines, tgt_lines
 
     def verify(self, cache_dir: Path, languages: Languages | None = None) -> None:
-        for src, tgt in self.pairs if languages is None else (languages,):
+        for src, tgt in self.pairs if languages is None else (self.named_pair(languages),):
             for split in self.splits:
                 for _ in self.read_pairs(split, src, tgt, cache_dir):
                     pass
 
+    def named_pair(self, languages: Languages) -> Languages:
+        """Two languages in the order in which the corpus names them; ValueError, with what is there, where it has not
+        this pair.
+        """
+        for pair in (tuple(languages), tuple(reversed(languages))):
+            if pair in self.pairs:
+                return pair
+        for language in languages:
+            require_name(language, self.languages, f"{self.name} has no language")
+        known = ", ".join("-".join(pair) for pair in self.pairs)
+        raise ValueError(f"{self.name} has no pair {'-'.join(languages)}; known, either way round: {known}")
+
     def require_pair(self, split: str, src: str, tgt: str) -> None:
         """Raise ValueError, with what is there, unless the corpus has this split in these two languages."""
         self.require(split, src, tgt)
-        if (src, tgt) not in self.pairs and (tgt, src) not in self.pairs:
-            known = ", ".join("-".join(pair) for pair in self.pairs)
-            raise ValueError(f"{self.name} has no pair {src}-{tgt}; known: {known}, either way round")
+        self.named_pair((src, tgt))
 
-    def _checked(self, split: str, src: str, tgt: str, cache_dir: Path) -> Iterator[tuple[str, str]]:
-        texts = self._open(split, src, tgt, cache_dir)
-        sides = [_Side(text) for text in texts]
-        identical = 0
-        for pair in zip(*sides):  # noqa: B905 - the rest of the longer side is counted below
-            identical += pair[0] == pair[1]
-            yield pair
-        for side in sides:
-            for _ in side:
-                pass
-        expected = self.num_lines(split, (src, tgt), cache_dir)
-        counts = [side.num_lines for side in sides]
-        if counts[0] != counts[1]:
-            should = f"; both should have {expected}" if expected is not None else "; both must have as many"
+
+def aligned_pairs(texts: tuple[Text, Text], num_lines: int | None = None) -> Iterator[tuple[str, str]]:
+    """The pairs of lines of two texts as a stream.
+
+    Raises:
+        DataError: at the end, where one has more lines; the message says how many there should be, if that is known.
+    """
+    sides = [iter(text.lines) for text in texts]
+    for number, pair in enumerate(zip_longest(*sides), 1):
+        if None in pair:
+            longer = number + sum(1 for side in sides for _ in side)
+            counts = [number - 1 if line is None else longer for line in pair]
+            should = "equally many" if num_lines is None else str(num_lines)
             raise DataError(
-                f"{texts[0].origin} has {counts[0]} lines and {texts[1].origin} has {counts[1]}{should}, "
-                f"line by line translations"
+                f"{texts[0].origin} has {counts[0]} lines and {texts[1].origin} has {counts[1]}; "
+                f"both should have {should}, line by line translations"
             )
-        for side in sides:
-            side.require(expected, f"{self.name} {split}")
-        if identical > _MAX_IDENTICAL_SHARE * counts[0]:
-            raise DataError(
-                f"{texts[0].origin} and {texts[1].origin} are the same in {identical} of {counts[0]} lines; "
-                f"one of them is not in its language ({src}, {tgt})"
-            )
+        yield pair
+
+
+def checked_pairs(
+    texts: tuple[Text, Text], languages: Languages, what: str, num_lines: int | None
+) -> Iterator[tuple[str, str]]:
+    """The pairs of lines of two texts as a stream, refused at its end unless they are whole and fit each other.
+
+    Args:
+        languages: of the two texts.
+        what: how messages name the split.
+        num_lines: that both must have; None where nothing says.
+
+    Raises:
+        DataError: see `TranslationCorpus.read_pairs`.
+    """
+    sides = [_Side(text) for text in texts]
+    identical = 0
+    for pair in aligned_pairs(tuple(Text(side, side.origin) for side in sides), num_lines):
+        identical += pair[0] == pair[1]
+        yield pair
+    for side in sides:
+        side.require(num_lines, what)
+    if identical > _MAX_IDENTICAL_SHARE * sides[0].num_lines:
+        raise DataError(
+            f"{texts[0].origin} and {texts[1].origin} are the same in {identical} of {sides[0].num_lines} lines; "
+            f"one of them is not in its language ({', '.join(languages)})"
+        )
 
 
 class _Side:
@@ -116,42 +145,44 @@ class _Side:
 
     def __init__(self, text: Text) -> None:
         self._text = text
-        self._lines = self._watched()
+        self.origin = text.origin
         self.num_lines = 0
         self._num_empty = self._first_empty = 0
+        self._returns = True  # every line so far ended with a carriage return
 
     def __iter__(self) -> Iterator[str]:
-        return self._lines
-
-    def _watched(self) -> Iterator[str]:
         for line in self._text.lines:
             self.num_lines += 1
-            if not line or line.isspace():
+            if is_empty(line):
                 self._num_empty += 1
                 self._first_empty = self._first_empty or self.num_lines
-            elif "<" in line and _MARKUP.match(line):
+            elif is_markup(line):
                 raise DataError(
-                    f"{self._text.origin} line {self.num_lines} is SGML markup ({line.strip()[:40]}); "
-                    f"give plain segments"
+                    f"{self.origin} line {self.num_lines} is SGML markup ({line.strip()[:40]}); give plain segments"
                 )
+            self._returns = self._returns and line.endswith("\r")
             yield line
 
     def require(self, expected_lines: int | None, what: str) -> None:
         """Raise DataError unless the text, read to its end, has these lines, none of them empty, and its checksum."""
-        origin = self._text.origin
         if expected_lines is not None and self.num_lines != expected_lines:
             raise DataError(
-                f"{origin} has {self.num_lines} lines, {what} has {expected_lines}; restore the original file"
+                f"{self.origin} has {self.num_lines} lines, {what} has {expected_lines}; restore the original file"
             )
+        if not self.num_lines:
+            raise DataError(f"{self.origin} is empty")
         if self._num_empty:
             # An empty segment trains nothing, and scorers differ in what it is worth (A22).
             raise DataError(
-                f"{origin} has {self._num_empty} empty lines, the first is line {self._first_empty}; remove the pairs"
+                f"{self.origin} has {self._num_empty} empty lines, the first is line {self._first_empty}; "
+                f"remove the pairs"
             )
+        if self._returns:
+            raise DataError(f"{self.origin} ends its lines as Windows does; convert it to line feeds alone")
         # The checksum comes last: whatever it would catch, the checks before it can explain.
-        lines = self._text.lines
-        if self._text.sha256 is not None and isinstance(lines, Lines) and lines.sha256 != self._text.sha256:
+        lines, pinned = self._text.lines, self._text.sha256
+        if pinned is not None and isinstance(lines, LineStream) and lines.sha256 != pinned:
             raise DataError(
-                f"{origin} is not the text expected: its sha256 is {lines.sha256}, should be {self._text.sha256}; "
+                f"{self.origin} is not the text expected: its sha256 is {lines.sha256}, should be {pinned}; "
                 f"restore the original file"
             )

@@ -1,30 +1,24 @@
-"""sacreBLEU and chrF of detokenised text, with their signatures, and refusals of what would give a wrong number.
-
-The library scores whatever it is given: too few lines, markup, sub-word marks. Here each of these is refused first.
-"""
+"""Scores of an output, by every protocol of its direction, each with its signature and the counts behind it."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-_SGM_MARKUP = re.compile(r"</?(?:seg|doc|refset|srcset|tstset)\b", re.IGNORECASE)
-# Marks of sub-word tools, wherever they touch a word: subword-nmt's and SentencePiece's.
-_SUBWORD_MARK = re.compile(r"@@(?:\s|$)|\u2581")
-
-
-class ScoringError(Exception):
-    """Text that must not be scored; the message says which line and why."""
+from core.scoring.bootstrap import LEAST_SENTENCES, LEVEL, SAMPLES, SEED, score_interval
+from core.scoring.checks import check_outputs, check_references, find_warnings, length_warning
+from core.scoring.protocol import BleuProtocol, Protocol, protocols
 
 
 @dataclass(frozen=True)
 class TextScore:
     """A corpus score between 0 and 100 with the identity that makes it comparable.
 
-    `details` has the counts behind it: lengths, n-gram precisions, empty lines, the reference's hash.
+    `details` has the counts behind it: lengths, n-gram precisions, empty lines, the reference's hash; `warnings`, a
+    list that is empty where all is well; `test_set_interval`, see `core.scoring.bootstrap`; and `other_protocols`, what
+    the same text scores by protocols that differ in one thing, by signature.
     """
 
     name: str
@@ -34,58 +28,64 @@ class TextScore:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def check_scorable(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse what the library would score without a word.
-
-    Raises:
-        ScoringError: no lines, unequal line counts, sgm markup in a reference, sub-word marks in an output.
-    """
-    if len(hypotheses) != len(references):
-        raise ScoringError(
-            f"{len(hypotheses)} output lines against {len(references)} reference lines; they must be equal in number"
-        )
-    if not references:
-        raise ScoringError("nothing to score: 0 lines; decode the test split first")
-    for number, line in enumerate(references, start=1):
-        if _SGM_MARKUP.search(line):
-            raise ScoringError(f"reference line {number} holds sgm markup; strip it to plain text first")
-    for number, line in enumerate(hypotheses, start=1):
-        if _SUBWORD_MARK.search(line):
-            raise ScoringError(f"output line {number} still holds sub-word marks; join the pieces before scoring")
-
-
-def score_text(hypotheses: Sequence[str], references: Sequence[str]) -> list[TextScore]:
-    """Corpus BLEU (13a tokens, cased, exponential smoothing: sacreBLEU's default) and chrF2, one reference a line.
+def score_text(hypotheses: Sequence[str], references: Sequence[str], src: str, tgt: str) -> list[TextScore]:
+    """sacreBLEU (`bleu`), the paper's BLEU where the paper has one (`bleu_paper`), and chrF (`chrf`).
 
     Args:
         hypotheses: detokenised output, one string a segment, in the order of `references`.
-        references: detokenised reference text.
+        references: plain text in language `tgt`.
+        src, tgt: the direction, as in `en`, `de`; it decides on the paper's protocol.
 
     Raises:
-        ScoringError: see `check_scorable`.
+        ScoringError: see `core.scoring.checks`.
     """
-    from sacrebleu.metrics import BLEU, CHRF
-
-    check_scorable(hypotheses, references)
-    counts = {
+    check_references(references, tgt)
+    check_outputs(hypotheses, references)
+    common = {
         "empty_outputs": sum(not line.strip() for line in hypotheses),
         "empty_references": sum(not line.strip() for line in references),
-        "reference_sha256": hashlib.sha256("\n".join(references).encode()).hexdigest(),
+        "reference_sha256": hash_lines(references),
     }
-    if counts["empty_outputs"] == len(hypotheses):
-        counts["warning"] = "all outputs empty"
-    scores = []
-    for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
-        # One list of references, holding one line for each output: nested the other way it would score 100.
-        result = metric.corpus_score(list(hypotheses), [list(references)])
-        details = dict(counts)
-        if name == "bleu":
-            details |= {
-                "precisions": list(result.precisions),
-                "brevity_penalty": result.bp,
-                "output_length": result.sys_len,
-                "reference_length": result.ref_len,
-                "length_ratio": result.ratio,
-            }
-        scores.append(TextScore(name, float(result.score), str(metric.get_signature()), len(hypotheses), details))
-    return scores
+    warnings = find_warnings(hypotheses, references, tgt)
+    return [_score(protocol, hypotheses, references, common, warnings) for protocol in protocols(src, tgt)]
+
+
+def hash_lines(lines: Sequence[str]) -> str:
+    """What identifies a text of lines: sha256 of the lines with line feeds between them, in hexadecimal."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _score(
+    protocol: Protocol,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    common: dict[str, Any],
+    warnings: Sequence[str],
+) -> TextScore:
+    result = protocol.score(hypotheses, references)
+    details = {**common, "warnings": list(warnings), "test_set_interval": None}
+    if len(references) >= LEAST_SENTENCES:
+        interval = score_interval(protocol.statistics(hypotheses, references), protocol)
+        details["test_set_interval"] = asdict(interval) | {"level": LEVEL, "samples": SAMPLES, "seed": SEED}
+    if isinstance(protocol, BleuProtocol):
+        details["warnings"] += length_warning(result.ratio)
+        details |= {
+            "precisions": list(result.precisions),
+            "brevity_penalty": result.bp,
+            "output_length": result.sys_len,
+            "reference_length": result.ref_len,
+            "length_ratio": result.ratio,
+            "other_protocols": {
+                other.signature: float(other.score(hypotheses, references).score) for other in _neighbours(protocol)
+            },
+        }
+    # The library's sums of logarithms may end a bit above 100.
+    return TextScore(protocol.name, min(float(result.score), 100.0), protocol.signature, len(references), details)
+
+
+def _neighbours(protocol: BleuProtocol) -> list[BleuProtocol]:
+    """Protocols under which the same output has been published with other numbers (A1, A2, A5)."""
+    if protocol.tokenizer == "13a":
+        return [replace(protocol, tokenizer="intl")]
+    whole = replace(protocol, split_compounds=False, aggressive_hyphens=False)
+    return [whole, replace(protocol, quotes="straight")]

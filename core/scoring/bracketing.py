@@ -23,7 +23,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 from core.data.trees import Tree, unescape
-from core.scoring.bleu import ScoringError
+from core.scoring.checks import ScoringError
 from core.scoring.evalb_rules import COLLINS, EvalbRules, Pair
 
 Parse = Tree | Sequence[Tree] | None

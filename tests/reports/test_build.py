@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 import sys
@@ -50,7 +51,12 @@ class _Page(HTMLParser):
 
 
 def _pages(site: Path) -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in site.glob("*.html")}
+    """Every page by its place in the site."""
+    return {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+
+
+# What every site has beside the pages of studies and runs.
+FRAME = ["departures.html", "index.html", "method.html", "runs.html"]
 
 
 @pytest.fixture
@@ -67,7 +73,11 @@ def quick(monkeypatch):
 
 
 def test_the_site_is_a_scorecard_and_a_page_per_study_with_runs(mixed_site):
-    assert sorted(path.name for path in mixed_site.iterdir()) == ["index.html", "table3-smoke.html"]
+    pages = sorted(_pages(mixed_site))
+    assert [page for page in pages if not page.startswith("runs/")] == sorted(
+        [*FRAME, "table3-paper.html", "table3-smoke.html"]
+    )
+    assert len([page for page in pages if page.startswith("runs/")]) == 8
 
 
 def test_pages_are_well_formed_and_their_links_lead_somewhere(mixed_site):
@@ -76,9 +86,12 @@ def test_pages_are_well_formed_and_their_links_lead_somewhere(mixed_site):
     for name, page in parsed.items():
         assert len(page.ids) == len(set(page.ids)), f"an id occurs twice in {name}"
         for link in page.links:
+            if link.startswith("data:application/pdf;base64,"):
+                continue
             file, _, anchor = link.partition("#")
-            assert (file or name) in pages, f"{name} links to {link}"
-            assert not anchor or anchor in parsed[file or name].ids, f"{name} links to {link}"
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), file)) if file else name
+            assert target in pages or target == "results.duckdb", f"{name} links to {link}"
+            assert not anchor or anchor in parsed[target].ids, f"{name} links to {link}"
     assert "table3-smoke.html" in parsed["index.html"].links
 
 
@@ -90,16 +103,20 @@ def test_pages_load_nothing_from_anywhere(mixed_site):
 
 
 def test_text_from_the_database_is_escaped(mixed_site):
-    for html in _pages(mixed_site).values():
+    pages = _pages(mixed_site)
+    for html in pages.values():
         assert "<script>alert" not in html
         assert "<unk>" not in html
-        assert "&lt;script&gt;alert" in html
+    told = [name for name, html in pages.items() if "&lt;script&gt;alert" in html]
+    assert {"index.html", "runs.html", "table3-smoke.html"} < set(told)
+    assert len(told) == 4  # and the page of the run that failed
 
 
 def test_each_scale_with_runs_has_a_page_that_says_what_it_is_worth(two_scale_database, tmp_path, quick):
     build_site(two_scale_database, tmp_path)
     pages = _pages(tmp_path)
-    assert sorted(pages) == ["index.html", "table3-small.html", "table3-smoke.html"]
+    studies = [page for page in pages if "/" not in page and page not in FRAME]
+    assert sorted(studies) == ["table3-small.html", "table3-smoke.html"]
     for scale, other in (("smoke", "small"), ("small", "smoke")):
         assert SCALE_NOTES[scale] in pages[f"table3-{scale}.html"]
         assert SCALE_NOTES[scale].capitalize() in pages["index.html"]
@@ -141,25 +158,25 @@ def test_the_scorecard_says_where_the_numbers_come_from(mixed_site):
 def test_an_empty_database_gives_a_site_that_says_so(empty_home, tmp_path):
     index = build_site(empty_home / "results.duckdb", tmp_path / "site")
     assert "No studies are registered" in index.read_text(encoding="utf-8")
-    page = (tmp_path / "site" / "table3-smoke.html").read_text(encoding="utf-8")
-    _Page(page)
-    assert "No learning curves yet" in page
+    pages = _pages(tmp_path / "site")
+    assert sorted(pages) == FRAME
+    assert "No runs yet" in pages["runs.html"]
+    for page in pages.values():
+        _Page(page)
 
 
 def test_progress_is_told(two_scale_database, tmp_path, quick):
     said: list[str] = []
     index = build_site(two_scale_database, tmp_path, on_progress=said.append)
-    assert said == [
-        "table3 at smoke scale: running the notebook",
-        "table3 at small scale: running the notebook",
-        f"the scorecard is {index}",
-    ]
+    # Notebooks run side by side.
+    assert sorted(said[:2]) == [f"table3 at {scale} scale: running the notebook" for scale in ("small", "smoke")]
+    assert said[2:] == ["2 run page(s)", f"the scorecard is {index}"]
 
 
 def test_only_the_studies_asked_for_are_built_and_other_pages_stay(two_scale_database, tmp_path, quick):
     (tmp_path / "other-smoke.html").write_text("kept", encoding="utf-8")
     build_site(two_scale_database, tmp_path, studies=["table3", "table3"])
-    assert quick == [("table3", "smoke"), ("table3", "small")]
+    assert sorted(quick) == [("table3", "small"), ("table3", "smoke")]
     assert (tmp_path / "other-smoke.html").read_text(encoding="utf-8") == "kept"
     build_site(two_scale_database, tmp_path, studies=[])
     assert len(quick) == 2
@@ -182,14 +199,16 @@ def test_a_page_that_fails_is_named_and_the_rest_is_built(two_scale_database, tm
     monkeypatch.setattr(build, "_run_notebook", run)
     with pytest.raises(ReportError, match=r"table3\.ipynb: it broke; the scorecard without it is .*index\.html"):
         build_site(two_scale_database, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "table3-small.html"]
-    assert _Page((tmp_path / "index.html").read_text(encoding="utf-8")).links.count("table3-smoke.html") == 0
+    pages = _pages(tmp_path)
+    assert "table3-smoke.html" not in pages
+    for name in ("index.html", "table3-small.html"):
+        assert "table3-smoke.html" not in _Page(pages[name]).links
 
 
 def test_errors_are_one_line_that_says_what_to_do(mixed_database, tmp_path):
     with pytest.raises(ReportError, match="aiayn run table3"):
         build_site(tmp_path / "results.duckdb", tmp_path / "site")
-    with pytest.raises(ReportError, match="study 'table9' has no report; studies with one: table3"):
+    with pytest.raises(ReportError, match="study 'table9' is not in this database; studies: table3"):
         build_site(mixed_database, tmp_path / "site", studies=["table9"])
     (tmp_path / "broken.duckdb").write_text("not a database at all", encoding="utf-8")
     with pytest.raises(ReportError, match="not a DuckDB database"):
@@ -203,7 +222,7 @@ def test_a_failing_notebook_leaves_no_half_page(mixed_database, tmp_path, monkey
     monkeypatch.setattr(notebook, "_run", lambda *_: (_ for _ in ()).throw(ReportError("stopped")))
     with pytest.raises(ReportError, match="stopped"):
         build_site(mixed_database, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    assert [page for page in _pages(tmp_path) if page.startswith("table3")] == []
 
 
 def test_importing_the_build_loads_nothing_heavy():

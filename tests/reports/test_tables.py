@@ -24,9 +24,9 @@ def test_table3_has_published_and_measured_values_and_differences_side_by_side(m
     assert change == "h = 1 , d k = 512 , d v = 512"
     assert "agrees" in verdicts
     assert "2.0 better" in verdicts
-    bleu, ppl, params, runs = numbers[:4], numbers[4:8], numbers[8:10], numbers[10]
-    assert bleu == ["24.9", "29.5 ± 0.7", "−0.9", "−2.0"]
-    assert ppl == ["5.29", "5.40 ± 0.00", "+0.37", "+0.40"]
+    bleu, ppl, params, runs = numbers[:2], numbers[2:4], numbers[4:6], numbers[6]
+    assert bleu == ["24.9 −0.9", "29.5 ± 0.7 −2.0"]
+    assert ppl == ["5.29 +0.37", "5.40 ± 0.00 +0.40"]
     assert params == ["–", "0.312"]
     assert runs == "2 seeds, 300 steps"
 
@@ -36,7 +36,8 @@ def test_table3_shows_failed_runs_and_leaves_unmeasured_cells_empty(mixed_databa
     assert _row(html, "N2")[-1] == "1 seed, 300 steps 1 failed"
     dropout = _row(html, "drop0.0")
     assert dropout[-1] == "1 failed"
-    assert dropout[4] == dropout[6] == dropout[8] == dropout[10] == "–"
+    assert dropout[4] == dropout[6] == "– –"  # neither a value nor a difference
+    assert dropout[8] == "–"
     assert _row(html, "big")[-1] == "none"
 
 
@@ -65,7 +66,7 @@ def test_every_count_is_that_of_the_scorecard_view(mixed_database):
 def test_claims_show_published_and_measured_value_interval_and_reason(mixed_database):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", tables.claims(mixed_database, "table3", "smoke")))
     assert "published 24.9 ± 0.5 BLEU" in text
-    assert "measured 2 [1.2, 2.8] BLEU" in text
+    assert "measured 2.00 [1.20, 2.80] BLEU" in text
     assert "3 seeds would settle it" in text
 
 

@@ -157,7 +157,10 @@ def test_options_reach_the_scheduler(workspace: Workspace, plan: Plan, scheduler
 
 
 def test_blocked_scale_is_refused_before_anything_is_written(workspace: Workspace, scheduler: Scheduler) -> None:
-    with pytest.raises(ScheduleError, match=r"^scale paper cannot run here: corpus wmt14 is not available"):
+    with pytest.raises(
+        ScheduleError,
+        match=r"^scale paper cannot run here: corpus wmt14 en-de is not here; get it with: aiayn data fetch",
+    ):
         carry(plan_runs(STUDY, PAPER, 1, workspace), workspace, PAPER)
     assert scheduler.given == []
     assert not workspace.home.exists()

@@ -139,7 +139,7 @@ def test_paper_scale_is_planned_and_blocked_with_what_is_missing(workspace: Work
     """B74: neither failed nor 0."""
     for run in plan_runs(STUDY, PAPER, 1, workspace):
         assert run.status.status == "blocked"
-        assert run.status.reason == "corpus wmt14 is not available in this version"
+        assert run.status.reason == "corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
 
 
 @pytest.mark.parametrize("number", [0, -1])

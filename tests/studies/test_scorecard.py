@@ -54,7 +54,7 @@ def test_blocked_claims_say_what_is_missing_and_have_no_value(workspace: Workspa
     assert len(rows) == 57
     for *_, measured, low, high, _, reason in rows:
         assert (measured, low, high) == (None, None, None)
-        assert reason == "corpus wmt14 is not available in this version"
+        assert reason == "corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
 
 
 def test_finished_runs_become_verdicts(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:

@@ -68,8 +68,8 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
     assert unbroken.status().status == "done"
     result = unbroken.result()
     assert [score.name for score in result.scores] == [
-        *("dev_ppl", "dev_bleu", "dev_chrf"),
-        *("test_ppl", "test_bleu", "test_chrf"),
+        *("dev_ppl", "dev_bleu", "dev_bleu_paper", "dev_chrf"),
+        *("test_ppl", "test_bleu", "test_bleu_paper", "test_chrf"),
     ]
     for score in result.scores:
         assert score.signature

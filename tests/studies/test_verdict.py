@@ -275,8 +275,12 @@ def test_claim_whose_seeds_all_failed_is_undecided_and_has_no_value() -> None:
 
 @pytest.mark.parametrize("claim", [ORDER, LOWER, VALUE, GAP], ids=lambda claim: claim.id)
 def test_blocked_says_what_is_missing_and_is_neither_failed_nor_zero(claim: Claim) -> None:
-    verdict = decide(claim, PAPER, {}, blocked="corpus wmt14 is not available in this version")
-    assert verdict == Verdict("blocked", "corpus wmt14 is not available in this version")
+    verdict = decide(
+        claim, PAPER, {}, blocked="corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
+    )
+    assert verdict == Verdict(
+        "blocked", "corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
+    )
     assert verdict.measured is None
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.data.corpus import Corpus, DataError, Languages, Step
+from core.data.corpus import Corpus, DataError, Languages, Step, local_folder
 from core.data.trees import Tree, normalise
 
 NORMAL_FORM = "function tags, indices, traces and constituents without words removed; TOP as the root"
@@ -60,15 +59,6 @@ class Treebank(Corpus):
 
 
 def find_folder(name: str, cache_dir: Path) -> Path | None:
-    """`$AIAYN_DATA/<name>`, or else `cache_dir/<name>`, None where there is neither.
-
-    Raises:
-        DataError: AIAYN_DATA is not a folder.
-    """
-    root = os.environ.get("AIAYN_DATA")
-    if root and not Path(root).is_dir():
-        raise DataError(f"AIAYN_DATA={root} is not a folder; correct it, or unset it")
-    for parent in (Path(root), cache_dir) if root else (cache_dir,):
-        if (parent / name).is_dir():
-            return parent / name
-    return None
+    """`$AIAYN_DATA/<name>`, or else `cache_dir/<name>`; None where there is neither."""
+    own = cache_dir / name
+    return local_folder(name) or (own if own.is_dir() else None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.server
 import os
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,59 @@ def stand_in_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, source.stem, raising=False)  # that of an earlier test
     return source
+
+
+class WebServer:
+    """A web server on this machine: what it serves, its address, and the paths that were asked of it.
+
+    `cut` makes it break off each file after that many bytes, though it promised them all; `encoding` is a header that
+    it adds to each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[str] = []
+        self.cut: int | None = None
+        self.encoding: str | None = None
+        outer = self
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, directory=str(folder), **kwargs)
+
+            def log_message(self, *args):
+                pass
+
+            def do_GET(self):
+                outer.asked.append(self.path)
+                super().do_GET()
+
+            def end_headers(self):
+                if outer.encoding:
+                    self.send_header("Content-Encoding", outer.encoding)
+                super().end_headers()
+
+            def copyfile(self, source, outputfile):
+                if outer.cut is None:
+                    super().copyfile(source, outputfile)
+                else:
+                    outputfile.write(source.read(outer.cut))
+
+        self.web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.web.server_address[1]}"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[WebServer]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    server = WebServer(folder)
+    with server.web as web:
+        thread = threading.Thread(target=web.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        web.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="session")

@@ -91,8 +91,11 @@ def linearise(tree: Tree, form: TreeFormat = VINYALS) -> list[str]:
     """The symbols of a tree, each a string without blanks if its labels and words have none.
 
     Raises:
-        ValueError: a tag that reads like another symbol, where tags are kept.
+        ValueError: a root that is a tagged word and no constituent, a constituent without a label, or, where tags are
+            kept, a tag that reads like another symbol.
     """
+    if tree.is_preterminal:
+        raise ValueError(f"{tree} is a word without a constituent; put it under {ROOT}")
     symbols: list[str] = []
     stack: list[Tree | str | None] = [tree]
     open_labels: list[str] = []
@@ -110,6 +113,8 @@ def linearise(tree: Tree, form: TreeFormat = VINYALS) -> list[str]:
                 raise ValueError(f"tag {tag!r} of {node.children[0]!r} would read as another symbol")
             else:
                 symbols.append(tag)
+        elif not node.label:
+            raise ValueError(f"a constituent without a label has no symbol; normalise the tree: {tree}")
         else:
             symbols.append(f"({node.label}")
             open_labels.append(node.label)
@@ -196,7 +201,7 @@ def _read_steps(symbols: Sequence[str], form: TreeFormat) -> list[_Step]:
     steps: list[_Step] = []
     for symbol in symbols:
         label = symbol[1:]
-        if symbol[:1] not in ("(", ")") or not is_label(label):
+        if symbol[:1] not in ("(", ")") or not label or not is_label(label):
             steps.append(_Leaf(None, symbol) if form.keep_words else _Leaf(_read_tag(symbol, form)))
         elif symbol[0] == "(":
             steps.append(_Opener(label))
@@ -229,6 +234,8 @@ def _align(leaves: Sequence[_Leaf], words: Sequence[str]) -> list[int | None]:
     """The word of each leaf: first where they are the same, then, between those, one after the other."""
     written = [leaf.word for leaf in leaves]
     wanted = [escape(word) for word in words]
+    if written == wanted:
+        return list(range(len(words)))
     positions: list[int | None] = [None] * len(leaves)
     for _, leaf, leaf_end, word, word_end in SequenceMatcher(None, written, wanted, autojunk=False).get_opcodes():
         for offset in range(min(leaf_end - leaf, word_end - word)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.data.corpus import DataError, Languages, State
-from core.data.lines import Lines
+from core.data.lines import LineStream
 from core.data.treebanks.treebank import Treebank, find_folder
 from core.data.trees import Tree, read_trees
 
@@ -52,7 +52,7 @@ class ParsesTreebank(Treebank):
 
     def _open(self, split: str, cache_dir: Path) -> Iterator[Tree]:
         for path in self._require_files(cache_dir):
-            yield from read_trees(_parsed(Lines.of_file(path)), str(path))
+            yield from read_trees(_parsed(LineStream.of_file(path)), str(path))
 
     def _require_files(self, cache_dir: Path) -> list[Path]:
         obstacle = self.obstacle(cache_dir)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.data.corpus import DataError, Languages, Source, State
 from core.data.download import download
-from core.data.lines import Lines
+from core.data.lines import LineStream
 from core.data.treebanks.treebank import Treebank, find_folder
 from core.data.trees import Tree, read_trees
 
@@ -63,7 +63,7 @@ class SampleTreebank(Treebank):
             for article in _SPLIT_ARTICLES[split]:
                 name = _member(article)
                 origin = f"{name} in {path}"
-                yield from read_trees(Lines(lambda name=name: archive.open(name), origin), origin)
+                yield from read_trees(LineStream(lambda name=name: archive.open(name), origin), origin)
 
     def _require_articles(self, path: Path) -> None:
         """Raise DataError unless the archive has the articles that are expected."""

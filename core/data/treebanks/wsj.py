@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.data.corpus import DataError, Languages, State
-from core.data.lines import Lines
+from core.data.lines import LineStream
 from core.data.treebanks.treebank import Treebank, find_folder
 from core.data.trees import Tree, read_trees
 
@@ -59,7 +59,7 @@ class WsjTreebank(Treebank):
         files = self._require_files(cache_dir)
         for section in _SPLIT_SECTIONS[split]:
             for path in files[section]:
-                yield from read_trees(Lines.of_file(path), str(path))
+                yield from read_trees(LineStream.of_file(path), str(path))
 
     def _require_files(self, cache_dir: Path) -> Mapping[int, list[Path]]:
         obstacle = self.obstacle(cache_dir)

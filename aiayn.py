@@ -176,54 +176,64 @@ def _claim_in_words(fields: dict[str, Any]) -> dict[str, Any]:
 
 @app.command()
 def plan(
-    studies: Annotated[list[str], typer.Argument(help="Studies, as in aiayn list.")],
+    studies: Annotated[list[str] | None, typer.Argument(help="Studies, as in aiayn list; without one, all.")] = None,
     scale: ScaleName = "smoke",
     seeds: Seeds = 1,
     trial: Trials = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="GPUs there are, by default one trial's.")] = None,
+    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="Such as P100, A100, H100.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, help="Of an hour of one GPU.")] = None,
+    runs: Annotated[bool, typer.Option("--runs", help="Every run, with its state.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, to hand on.")] = False,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """What would run, and what is done already; starts nothing.
+    """What would run, what it would take, what is done already and what it could decide; starts nothing.
 
     \b
-    Example:
-      aiayn plan table3 --scale small --seeds 3
+    Examples:
+      aiayn plan table3 --scale small --seeds 3 --runs
+      aiayn plan --scale paper --seeds 3 --gpus 64 --gpu-type H100 --price 2.5 --markdown
     """
-    from core.complexity import num_parameters, training_flops
+    from studies.plan import make_plan, run_table, summary, tables
 
-    planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
-    rows = [
-        (
-            run.record.study,
-            run.record.trial,
-            run.record.seed,
-            run.record.run,
-            run.status.status,
-            run.config.train.train_steps,
-            num_parameters(run.config.model),
-            training_flops(run.config.model, run.config.train),
-        )
-        for run in planned
-    ]
-    _print_rows(("study", "trial", "seed", "run", "status", "steps", "params", "flops"), rows, as_json)
-    if not as_json:
-        todo = [row for row in rows if row[4] not in ("done", "blocked")]
-        print(
-            f"\n{len(rows)} runs, {sum(row[4] == 'done' for row in rows)} done and skipped; to run: {len(todo)} with "
-            f"{sum(row[5] for row in todo):,} steps and {sum(row[7] for row in todo):.2e} FLOPs"
-        )
-        for reason in sorted({run.status.reason for run in planned if run.status.status == "blocked"}):
-            print(f"blocked: {reason}")
+    workspace, chosen = Workspace(home), get_scale(scale)
+    requested = _request(studies, chosen, seeds, trial, workspace)
+    priced = make_plan(requested, chosen, seeds, workspace, gpus, gpu_type, price)
+    each = run_table(requested, chosen)
+    if as_json:
+        rows = [dict(zip(each.heads, row, strict=True)) for row in each.rows]
+        print(json.dumps(asdict(priced) | {"runs": rows}, indent=1, ensure_ascii=False))
+        return
+    for table in ([each] if runs else []) + tables(priced):
+        if markdown:
+            print(_markdown(table.title, table.heads, table.rows))
+        else:
+            print(table.title)
+            _print_rows(table.heads, table.rows, as_json=False)
+    print(summary(priced))
+    for note in priced.notes:
+        print(f"- {note}")
+
+
+def _markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([_cell(value) for value in row] for row in rows)]
+    return f"**{title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _request(
+    names: Sequence[str] | None, scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
+) -> list[tuple[Study, list[PlannedRun]]]:
+    """Each study that is asked for, all without a name, with its runs."""
+    studies = [get_study(name) for name in dict.fromkeys(names)] if names else STUDIES
+    return [(study, plan_runs(study, scale, seeds, workspace, trials or ())) for study in studies]
 
 
 def _plan(
-    names: Sequence[str], scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
+    names: Sequence[str] | None, scale: Scale, seeds: int, trials: Sequence[str] | None, workspace: Workspace
 ) -> list[PlannedRun]:
-    planned = []
-    for name in dict.fromkeys(names):
-        planned += plan_runs(get_study(name), scale, seeds, workspace, trials or ())
-    return planned
+    return [run for _, runs in _request(names, scale, seeds, trials, workspace) for run in runs]
 
 
 @app.command()
@@ -275,7 +285,7 @@ def reproduce(
     from studies.campaign import carry_out
 
     workspace = Workspace(home)
-    planned = _plan([study.name for study in STUDIES], get_scale(scale), seeds, None, workspace)
+    planned = _plan(None, get_scale(scale), seeds, None, workspace)
     outcome = carry_out(planned, workspace, get_scale(scale), gpus_per_trial, address, max_concurrent, rerun)
     print(outcome.summary())
     index = build_site(workspace.database, workspace.site, on_progress=_say)

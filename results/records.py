@@ -385,7 +385,12 @@ PublishedRow = PublishedTable1Row | PublishedTable2Row | PublishedTable3Row | Pu
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """How a claim ended at a scale. `low` and `high` bound `measured` (all in the claim's unit); `decided` is UTC."""
+    """How a claim ended at a scale; numbers are in the claim's unit, `decided` is UTC.
+
+    `low` and `high` are the 95% interval of `measured` over seeds, `test_low` and `test_high` that over resampled test
+    sets. `p_value` is one-sided, `p_adjusted` corrected for the `family_size` claims that are tested together (0: it
+    was not tested), `alone` the verdict without the correction.
+    """
 
     claim: str
     scale: str
@@ -395,6 +400,12 @@ class VerdictRow:
     high: float | None
     num_runs: int
     reason: str
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    family_size: int = 0
+    alone: str | None = None
+    test_low: float | None = None
+    test_high: float | None = None
     decided: str = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
@@ -402,8 +413,11 @@ class VerdictRow:
         owner = f"verdict on {self.claim}"
         _require(self.scale in SCALES, f"{owner}: scale={self.scale!r} must be one of {', '.join(SCALES)}")
         _require(self.verdict in VERDICTS, f"{owner}: verdict={self.verdict!r} must be one of {', '.join(VERDICTS)}")
-        for name in ("measured", "low", "high"):
+        for name in ("measured", "low", "high", "p_value", "p_adjusted", "test_low", "test_high"):
             value = getattr(self, name)
             _require(value is None or _is_finite(value), f"{owner}: {name}={value!r} must be finite or None")
-        _require(_is_whole(self.num_runs), f"{owner}: num_runs={self.num_runs!r} must be a whole number of at least 0")
+        for name in ("num_runs", "family_size"):
+            value = getattr(self, name)
+            _require(_is_whole(value), f"{owner}: {name}={value!r} must be a whole number of at least 0")
+        _require(self.alone in (None, *VERDICTS), f"{owner}: alone={self.alone!r} must be a verdict or None")
         _require_time(owner, decided=self.decided)

@@ -52,7 +52,11 @@ CREATE TABLE published_figures (
 
 CREATE TABLE verdicts (
     claim VARCHAR, scale VARCHAR, verdict VARCHAR, measured DOUBLE, low DOUBLE, high DOUBLE,
-    num_runs INTEGER, reason VARCHAR, decided TIMESTAMP
+    num_runs INTEGER, reason VARCHAR,
+    -- One-sided, alone and as one of the claims tested together; the verdict without that correction; and where 95% of
+    -- resampled test sets would put `measured`, on which no verdict rests.
+    p_value DOUBLE, p_adjusted DOUBLE, family_size INTEGER, alone VARCHAR, test_low DOUBLE, test_high DOUBLE,
+    decided TIMESTAMP
 );
 
 -- The runs -----------------------------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ class Outcome:
 
     def summary(self) -> str:
         """A line, and one more for each failure."""
+        if not self.total:
+            return "nothing to run: the claims asked for are computed, quoted, or await trials; aiayn claims shows them"
         parts = [f"{self.done} of {self.total} runs done ({self.skipped} were done before)"]
         if self.failures:
             parts.append(f"{len(self.failures)} failed")

@@ -12,11 +12,15 @@ Bound = Literal["<", "<=", ">", ">="]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that claims are about; `lower_is_better` is None where neither direction is better."""
+    """A number that claims are about; `lower_is_better` is None where neither direction is better.
+
+    `counted`: the same for every seed, so that one run decides, unless runs differ in it after all.
+    """
 
     label: str
     unit: str
     lower_is_better: bool | None
+    counted: bool = False
 
 
 METRICS = {
@@ -29,17 +33,17 @@ METRICS = {
     "test_f1": Metric("f1", "F1", lower_is_better=False),
     # Scores of probes: a layer's growth, a head's attention, a machine's time, a corpus's size.
     "time_exponent": Metric("time", "power", lower_is_better=True),
-    "steps_exponent": Metric("steps", "power", lower_is_better=True),
-    "path_exponent": Metric("path", "power", lower_is_better=True),
-    "path_length": Metric("path", "layers", lower_is_better=True),
+    "steps_exponent": Metric("steps", "power", lower_is_better=True, counted=True),
+    "path_exponent": Metric("path", "power", lower_is_better=True, counted=True),
+    "path_length": Metric("path", "layers", lower_is_better=True, counted=True),
     "time_ratio": Metric("time", "times", lower_is_better=True),
     "memory_ratio": Metric("memory", "times", lower_is_better=True),
-    "embedding_scale": Metric("scale", "times", lower_is_better=None),
+    "embedding_scale": Metric("scale", "times", lower_is_better=None, counted=True),
     "step_seconds": Metric("seconds", "s an update", lower_is_better=True),
     "num_heads_attending": Metric("heads", "heads", lower_is_better=None),
     "attention_share": Metric("share", "of the weight", lower_is_better=None),
     "head_distance": Metric("distance", "total variation", lower_is_better=None),
-    "num_items": Metric("items", "items", lower_is_better=None),
+    "num_items": Metric("items", "items", lower_is_better=None, counted=True),
     # Numbers that are computed from the paper's sizes alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
     "training_flops": Metric("flops", "FLOPs", lower_is_better=True),

@@ -81,9 +81,13 @@ def _provenance() -> dict:
 
 def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
     """What a configuration needs and is not here, with what to do; None if nothing. Reads no text."""
+    return corpus_obstacle(config.data.corpus, (config.data.src, config.data.tgt), cache_dir)
+
+
+def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
+    """Why a run cannot begin on these languages of a corpus, and what to do; None where it can."""
     try:
-        corpus = corpora.get(config.data.corpus, cache_dir)
-        return corpus.obstacle(cache_dir, (config.data.src, config.data.tgt))
+        return corpora.get(name, cache_dir).obstacle(cache_dir, languages)
     except (ValueError, DataError) as error:
         return str(error)
 

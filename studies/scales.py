@@ -15,12 +15,17 @@ from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunC
 @dataclass(frozen=True)
 class SeedSpread:
     """How much a metric differs between seeds: the standard deviation, the number of seeds that it was measured with
-    (None for a published figure, taken as known), and where it comes from.
+    (None where the source does not say: it is then trusted like one of 4), and where it comes from.
     """
 
     sd: float
     num_seeds: int | None
     source: str
+
+    @property
+    def degrees(self) -> int:
+        """Degrees of freedom that the standard deviation rests on."""
+        return (self.num_seeds or 4) - 1
 
 
 @dataclass(frozen=True)

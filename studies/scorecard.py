@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
-from studies.claim import METRICS
+from studies.claim import Claim
 from studies.departures import list_departures
+from studies.gather import read_measured
 from studies.registry import STUDIES
 from studies.rows import claim_rows, published_rows, study_rows
-from studies.runs import Workspace, code_version, judging_version, missing_corpus
+from studies.runs import Workspace, code_version, corpus_obstacle, judging_version
 from studies.scales import SCALES, Scale
 from studies.study import Study
-from studies.verdict import FULL_SCALE, Measurements, decide
+from studies.verdict import FULL_SCALE, Question, decide_family
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# A corpus and the languages of it that are read; none for trees.
+Data = tuple[str, tuple[str, ...]]
 
 
 def sync_registry(store: Store) -> None:
@@ -31,38 +37,61 @@ def sync_registry(store: Store) -> None:
 
 
 def write_verdicts(store: Store) -> None:
-    """Decide every claim of every study at every scale from the runs in the store, and write the verdicts."""
+    """Decide every claim of every study at every scale from the runs in the store, and write the verdicts.
+
+    The claims of one study at one scale are a family: a table is read as a whole, and its best row found in it.
+    """
     sync_registry(store)
-    basis = _basis(store)  # before the runs are read: of what changes meanwhile, the next look takes account
-    measurements = _measurements(store)
+    obstacles = _obstacles(store)
+    basis = _basis(store, obstacles)  # before the runs are read: of what changes meanwhile, the next look takes account
+    measured = read_measured(store)
     rows = []
     for study in STUDIES:
         for scale in SCALES:
-            blocked = _blocked(study, scale, store)
-            for claim in study.claims:
-                if claim.full_size and scale.name != FULL_SCALE:
-                    continue  # about the paper's own sizes, so it stands at that scale alone
-                awaited = study.awaited_by(claim)
-                if awaited:
-                    reason = f"this version has no trial {' or '.join(awaited)}"
-                    rows.append(VerdictRow(claim.id, scale.name, "not run", None, None, None, 0, reason))
-                    continue
-                computed = claim.compute() if claim.compute else None
-                by_trial = measurements.get((study.name, scale.name, claim.metric), {})
-                verdict = decide(claim, scale, by_trial, computed, blocked)
-                rows.append(VerdictRow(claim=claim.id, scale=scale.name, **asdict(verdict)))
+            questions = [
+                Question(
+                    claim=claim,
+                    scale=scale,
+                    measured={
+                        trial: measured.of(study.name, scale.name, trial, claim.metric) for trial in claim.trials
+                    },
+                    blocked=next(filter(None, (obstacles[data] for data in _data_of(study, claim, scale))), None),
+                    awaited=study.awaited_by(claim),
+                )
+                for claim in study.claims
+                if scale.name == FULL_SCALE or not claim.full_size  # what is about the paper's sizes stands there alone
+            ]
+            for question, verdict in zip(questions, decide_family(questions), strict=True):
+                rows.append(VerdictRow(claim=question.claim.id, scale=scale.name, **asdict(verdict)))
     store.write_verdicts(rows, basis)
 
 
-def _blocked(study: Study, scale: Scale, store: Store) -> str | None:
-    """Why a study cannot run at a scale in this workspace; None where it can."""
+def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
+    """What a claim's runs read at a scale: its trials' corpora or, where these do not exist yet, the claim's own."""
+    for name in claim.trials:
+        if name not in study.awaited:
+            data = study.trial(name).config(scale).data
+            yield data.corpus, (data.src, data.tgt)
+        elif claim.identity is not None and scale.name == claim.identity.scale:
+            corpus, _, *languages = claim.identity.dataset.split("/")
+            yield corpus, tuple(languages[0].split("-")) if languages else ()
+
+
+def _obstacles(store: Store) -> dict[Data, str | None]:
+    """Why runs cannot begin in this workspace, for all data that claims are about; None where they can."""
+    wanted = {
+        data
+        for study in STUDIES
+        for scale in SCALES
+        for claim in study.claims
+        for data in _data_of(study, claim, scale)
+    }
     folder = Workspace(store.home).data
-    return next(filter(None, (missing_corpus(trial.config(scale), folder) for trial in study.trials)), None)
+    return {(corpus, languages): corpus_obstacle(corpus, languages or None, folder) for corpus, languages in wanted}
 
 
-def _basis(store: Store) -> str:
+def _basis(store: Store, obstacles: dict[Data, str | None]) -> str:
     """What verdicts follow from: the source that states and judges claims, the runs that have ended, the data here."""
-    blocked = [_blocked(study, scale, store) for study in STUDIES for scale in SCALES]
     (row,) = store.fetch(
         """
         SELECT
@@ -71,7 +100,7 @@ def _basis(store: Store) -> str:
                 AS scores
         """
     ).to_pylist()
-    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']} {blocked}"
+    return f"{judging_version()} {SCHEMA_VERSION} {row['runs']} {row['scores']} {sorted(obstacles.items())}"
 
 
 def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tuple[str, ...]]:
@@ -87,63 +116,26 @@ def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tupl
     if report is None:
         return store, ()
     # Not only if this call read something: a command that was killed has read runs and decided nothing.
-    if store.verdicts_basis() != _basis(store):
+    if store.verdicts_basis() != _basis(store, _obstacles(store)):
         write_verdicts(store)
     return store, report.problems
 
 
-def claim_verdicts(store: Store, study: str | None, verdict: str | None, scale: str | None) -> list[tuple]:
-    """(claim, scale, kind, expected, measured, low, high, verdict, reason), in the registry's order, filtered."""
-    order = {claim.id: number for number, claim in enumerate(claim for study in STUDIES for claim in study.claims)}
-    table = store.fetch(
+def claim_verdicts(
+    store: Store, study: str | None = None, verdict: str | None = None, scale: str | None = None
+) -> pyarrow.Table:
+    """Claims with their verdicts, in the registry's order and each from the smallest scale to the largest, filtered."""
+    return store.fetch(
         """
-        SELECT claim, v.scale, c.kind, c.expected, v.measured, v.low, v.high, v.verdict, v.reason
-        FROM verdicts AS v JOIN claims AS c USING (claim)
+        SELECT c.study, claim, v.scale, c.cell, c.statement, c.kind, c.metric,
+               c.direction, c.expected, c.tolerance, c.unit, c.misquote,
+               v.measured, v.low, v.high, v.test_low, v.test_high, v.num_runs,
+               v.verdict, v.p_value, v.p_adjusted, v.family_size, v.alone, v.reason
+        FROM verdicts AS v JOIN claims AS c USING (claim) JOIN internal.scales AS s USING (scale)
         WHERE ($study IS NULL OR c.study = $study)
           AND ($verdict IS NULL OR v.verdict = $verdict)
           AND ($scale IS NULL OR v.scale = $scale)
+        ORDER BY c.rowid, s.size
         """,
         {"study": study, "verdict": verdict, "scale": scale},
-    )
-    rows = [tuple(row.values()) for row in table.to_pylist()]
-    sizes = [scale.name for scale in SCALES]
-    return sorted(rows, key=lambda row: (order.get(row[0], len(order)), sizes.index(row[1])))
-
-
-def _measurements(store: Store) -> Mapping[tuple[str, str, str], dict[str, Measurements]]:
-    """(study, scale, metric) -> trial -> its measurements, from the runs that speak for each seed."""
-    table = store.fetch(
-        """
-        SELECT r.study, r.scale, r.trial, r.seed, r.status, r.code_version, s.name, s.value,
-               concat_ws(' ', s.dataset, r.data_fingerprint, s.signature) AS protocol
-        FROM latest_runs AS r LEFT JOIN scores AS s USING (run)
-        WHERE r.status IN ('done', 'failed', 'diverged')
-        """
-    )
-    scored: dict[tuple[str, str, str, str], list[dict]] = defaultdict(list)
-    failed: dict[tuple[str, str, str], set[int]] = defaultdict(set)
-    for row in table.to_pylist():
-        if row["status"] != "done":
-            failed[row["study"], row["scale"], row["trial"]].add(row["seed"])
-        elif row["value"] is not None:
-            scored[row["study"], row["scale"], row["name"], row["trial"]].append(row)
-    return {
-        (study.name, scale.name, metric): {
-            trial.name: _trial_measurements(
-                scored[study.name, scale.name, metric, trial.name], failed[study.name, scale.name, trial.name]
-            )
-            for trial in study.trials
-        }
-        for study in STUDIES
-        for scale in SCALES
-        for metric in METRICS
-    }
-
-
-def _trial_measurements(rows: Sequence[Mapping[str, Any]], failed_seeds: Collection[int]) -> Measurements:
-    return Measurements(
-        values={row["seed"]: row["value"] for row in rows},
-        failed_seeds=tuple(sorted(failed_seeds)),
-        protocols=frozenset(row["protocol"] for row in rows),
-        code_versions=frozenset(row["code_version"] for row in rows),
     )

@@ -1,47 +1,66 @@
-"""From a claim and measurements to a verdict: a pure function, so that it can be tested as one.
+"""From claims and measurements to verdicts: pure functions, so that they can be tested as such.
 
-Intervals are 95% Student t intervals over seeds; a comparison of two trials is paired by seed, because runs of one
-seed share their data order. A single seed has no spread of its own: it is judged by the spread that the scale states,
-if one is known, and `undecided` says how many seeds would settle the question at that spread.
+Identity comes before value (`studies.measurements`), and runs of different code are not compared. Seeds that failed,
+diverged or could not be scored count: what is left after them is a selection, and decides nothing.
 
-Identity comes before value: scores of different data or protocols are not compared, nor runs of different code.
+Then the mean over seeds, or over seeds of first minus second, is tested against the region that the claim says it lies
+in (`studies.inference`). Claims that are tested at one scale in one table are a family: the chance that any of its
+verdicts is `reproduced` or `agrees` wrongly is at most 2.5%, and that any is `not reproduced` or `disagrees` wrongly
+another 2.5%, each by Holm's method. Exact claims are no part of it, since nothing in them is left to chance.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from studies import reasons
 from studies.claim import METRICS, Claim
-from studies.scales import Scale, SeedSpread
+from studies.inference import (
+    LEVEL,
+    MOST_SEEDS,
+    Estimate,
+    Evidence,
+    Spread,
+    estimate,
+    evidence,
+    holm,
+    seeds_needed,
+)
+from studies.measurements import Measurements, bad_seeds, resampled_interval, values_by_seed, what_differs
+from studies.scales import Scale
 
-CONFIDENCE = 0.95
-# Beyond this many seeds nobody runs a study; the verdict then says "more than".
-MOST_SEEDS = 1_000
 FULL_SCALE = "paper"
-# Values closer than this are equal up to rounding.
-LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
-class Measurements:
-    """What a store holds about one trial at one scale: a metric's value by seed, and the runs that ended badly.
+class Question:
+    """A claim at one scale, and what is known there.
 
-    `protocols` are the identities of these scores (data set and its fingerprint, signature), `code_versions` those of
-    the runs; one of each is what can be compared.
+    `measured` holds measurements of `claim.metric` by trial; `blocked` says what runs would need and is not here;
+    `awaited` names the trials that this version cannot run yet.
     """
 
-    values: Mapping[int, float]
-    failed_seeds: tuple[int, ...] = ()
-    protocols: frozenset[str] = frozenset()
-    code_versions: frozenset[str] = frozenset()
+    claim: Claim
+    scale: Scale
+    measured: Mapping[str, Measurements] = field(default_factory=dict)
+    blocked: str | None = None
+    awaited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a claim ended, with the measured value, its interval, and why."""
+    """How a claim ended, and why.
+
+    Attributes:
+        measured, low, high: the mean over seeds and its 95% interval, both as if no other claim were tested.
+        p_value: one-sided, in the direction in which `measured` points; a verdict needs 0.025 after correction.
+        p_adjusted: the same, corrected for the `family_size` claims that are tested together; 0 for none.
+        alone: what the verdict would be without the correction.
+        test_low, test_high: where 95% of resampled test sets would put `measured`, for these runs. Another kind of
+            uncertainty, which no verdict rests on: other sentences, not other seeds.
+    """
 
     verdict: str
     reason: str
@@ -49,163 +68,261 @@ class Verdict:
     low: float | None = None
     high: float | None = None
     num_runs: int = 0
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    family_size: int = 0
+    alone: str | None = None
+    test_low: float | None = None
+    test_high: float | None = None
 
 
 @dataclass(frozen=True)
-class _Estimate:
-    """A mean over seeds; its interval is None where nothing tells how much seeds differ."""
+class _Test:
+    """A claim that its measurements can decide: what is left to do is to correct for the others of its family.
 
-    mean: float
-    num_seeds: int
-    low: float | None = None
-    high: float | None = None
-    spread: float | None = None
-    basis: str = ""
-
-
-def decide(
-    claim: Claim,
-    scale: Scale,
-    measured: Mapping[str, Measurements],
-    computed: float | None = None,
-    blocked: str | None = None,
-) -> Verdict:
-    """The verdict on one claim at one scale.
-
-    Args:
-        measured: measurements of `claim.metric` by trial.
-        computed: for an exact claim, the number that follows from the paper's sizes.
-        blocked: what is missing, where runs at this scale cannot be had here.
+    `source` says where the spread that was known before comes from.
     """
+
+    question: Question
+    sample: Estimate
+    source: str
+    region: tuple[float, float]
+    evidence: Evidence
+    draft: Verdict
+
+    @property
+    def points_to_holding(self) -> bool:
+        """Whether the mean lies where the claim says."""
+        return self.region[0] <= self.sample.mean <= self.region[1]
+
+    def word(self, holds_p: float, fails_p: float) -> str:
+        """The verdict that these p-values give."""
+        if holds_p <= LEVEL:
+            return _word(self.question, holds=True)
+        return _word(self.question, holds=False) if fails_p <= LEVEL else "undecided"
+
+
+def decide(question: Question) -> Verdict:
+    """The verdict on a claim that is tested alone."""
+    return decide_family([question])[0]
+
+
+def decide_family(questions: Sequence[Question]) -> list[Verdict]:
+    """Verdicts on claims that are judged together, in order: those that can be tested are corrected for their number.
+
+    "Holds" and "fails" are two families of hypotheses, each corrected at 2.5% by Holm's method, which needs no
+    assumption on how claims depend on each other: many share the base model's runs.
+    """
+    outcomes = [_examine(question) for question in questions]
+    tests = [outcome for outcome in outcomes if isinstance(outcome, _Test)]
+    tested = iter(_decide_tests(tests) if tests else ())
+    verdicts = [next(tested) if isinstance(outcome, _Test) else outcome for outcome in outcomes]
+    return [
+        replace(verdict, reason=f"{verdict.reason}; often said of the paper, which says otherwise")
+        if question.claim.misquote
+        else verdict
+        for question, verdict in zip(questions, verdicts, strict=True)
+    ]
+
+
+def _decide_tests(tests: Sequence[_Test]) -> list[Verdict]:
+    """Verdicts on a family of at least one."""
+    holds = holm([test.evidence.holds for test in tests])
+    fails = holm([test.evidence.fails for test in tests])
+    decided = {True: int((holds <= LEVEL).sum()), False: int((fails <= LEVEL).sum())}
+    return [
+        _conclude(test, float(holds_p), float(fails_p), len(tests), len(tests) - decided[test.points_to_holding])
+        for test, holds_p, fails_p in zip(tests, holds, fails, strict=True)
+    ]
+
+
+# Before the value ---------------------------------------------------------------------------------------------------
+
+
+def _examine(question: Question) -> Verdict | _Test:
+    """The verdict where one follows without a test, else the test."""
+    claim, scale = question.claim, question.scale
     if claim.quoted:
-        return Verdict("quoted", "another system's published number; no run of ours measures it")
+        return Verdict("quoted", f"another system's number as printed in {claim.source}; no run here measures it")
     if claim.compute is not None:
-        return _decide_computed(claim, computed)
-    samples = [measured.get(trial, Measurements({})) for trial in claim.trials]
-    failed = sorted({seed for sample in samples for seed in sample.failed_seeds})
-    values = _values_by_seed(samples)
+        return _decide_computed(claim, float(claim.compute()))
+    samples = [question.measured.get(trial, Measurements()) for trial in claim.trials]
+    bad = bad_seeds(claim, samples)
+    unscored = [
+        f"the output of {trial}, seed {seed}, has no {claim.metric}: {reason}"
+        for trial, sample in zip(claim.trials, samples, strict=True)
+        for seed, reason in sorted(sample.unscored.items())
+    ]
+    values = values_by_seed(samples)
     if not values:
-        if failed:
-            both = " and ".join(claim.trials)
-            return Verdict("undecided", f"{len(failed)} seed(s) failed ({_seed_list(failed)}), none is done of {both}")
-        if blocked:
-            return Verdict("blocked", blocked)
-        missing = [trial for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values]
-        return Verdict("not run", f"no finished run of {', '.join(missing) or 'both trials with one seed'}")
-    estimate = _estimate(values, scale.seed_spread.get(claim.metric), len(claim.trials))
-    protocols = sorted(frozenset().union(*(sample.protocols for sample in samples)))
-    if len(protocols) > 1:
-        return _with(estimate, "not comparable", f"scores of different protocols: {' and '.join(protocols)}", claim)
-    if claim.kind == "value" and scale.name != FULL_SCALE:
-        reason = f"the paper's {claim.expected:g} is on another data set and size than scale {scale.name}"
-        return _with(estimate, "not comparable", reason, claim)
-    if failed:
-        return _with(
-            estimate,
-            "undecided",
-            f"{len(failed)} seed(s) failed ({_seed_list(failed)}), so the rest is a selection",
-            claim,
-        )
-    codes = sorted(frozenset().union(*(sample.code_versions for sample in samples)))
+        return _without_values(question, samples, bad, unscored)
+    known, source = _known_spread(question, samples)
+    sample = estimate(list(values.values()), known, skew_cancels=len(samples) == 2)
+    draft = _draft(claim, sample, samples, list(values))
+    difference = what_differs(claim, scale, samples)
+    if difference:
+        return replace(draft, verdict="not comparable", reason="; ".join([difference, *bad]))
+    if unscored:
+        return replace(draft, verdict="blocked", reason="; ".join([*unscored, *bad]))
+    if bad:
+        return replace(draft, reason=f"{'; '.join(bad)}: the rest is a selection")
+    codes = sorted(frozenset().union(*(measured.code_versions for measured in samples)))
     if len(codes) > 1:
-        return _with(
-            estimate, "undecided", f"runs by different code ({', '.join(codes)}): run both trials again", claim
+        return replace(draft, reason=f"runs by different code ({', '.join(codes)}): run them again")
+    if METRICS[claim.metric].counted and sample.observed == 0.0:
+        return _decide_counted(question, draft)
+    if not sample.has_spread:
+        seeds = "1 seed tells" if sample.num_seeds == 1 else f"{sample.num_seeds} equal seeds tell"
+        known = f"and none is known at scale {scale.name}"
+        return replace(
+            draft, reason=f"{reasons.statement(claim, sample.mean)}; {seeds} nothing about the spread, {known}"
         )
-    if estimate.low is None:
-        reason = f"measured {estimate.mean:.2f}, and no spread between seeds is known at scale {scale.name}"
-        return _with(estimate, "undecided", f"{reason}; run at least {estimate.num_seeds + 1} seeds", claim)
+    region = _region(claim)
+    return _Test(question, sample, region, evidence(sample, *region), reasons.statement(claim, sample.mean), draft)
+
+
+def _without_values(
+    question: Question, samples: Sequence[Measurements], bad: Sequence[str], unscored: Sequence[str]
+) -> Verdict:
+    claim = question.claim
+    if unscored:
+        return Verdict("blocked", "; ".join([*unscored, *bad]))
+    if bad:
+        return Verdict("undecided", f"{'; '.join(bad)}: nothing is left to compare")
+    if question.blocked:
+        return Verdict("blocked", question.blocked)
+    if question.awaited:
+        return Verdict("not run", f"this version cannot run {' and '.join(question.awaited)} yet")
+    unmeasured = [trial for trial, sample in zip(claim.trials, samples, strict=True) if sample.unmeasured]
+    if unmeasured:
+        return Verdict("not run", f"runs of {' and '.join(unmeasured)} are done, and none has a score {claim.metric}")
+    missing = [trial for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values]
+    return Verdict("not run", f"no finished run of {' and '.join(missing) or 'both trials with one seed'}")
+
+
+# The value ----------------------------------------------------------------------------------------------------------
+
+
+def _known_spread(question: Question, samples: Sequence[Measurements]) -> tuple[Spread | None, str]:
+    """What is known of the spread before any seed is looked at, and where from.
+
+    It is the spread between seeds at this scale or, for an exponent, the error of its own fit. Two independent runs
+    differ by sqrt(2) times what one varies; runs that share a seed's data order by less, if anything.
+    """
+    claim = question.claim
+    fits = [fit for sample in samples for fit in sample.fits.values()]
+    if claim.kind == "exponent" and fits:
+        error = math.sqrt(math.fsum(fit.sd**2 for fit in fits) / len(fits))
+        return Spread(error, sum(fit.degrees for fit in fits)), "the error of the fit"
+    prior = question.scale.seed_spread.get(claim.metric)
+    if prior is None:
+        return None, ""
+    if len(samples) == 1:
+        return Spread(prior.sd, prior.degrees), prior.source
+    return Spread(prior.sd * math.sqrt(2), prior.degrees), f"√2 × {prior.sd:g} between seeds: {prior.source}"
+
+
+def _draft(claim: Claim, sample: Estimate, samples: Sequence[Measurements], seeds: Sequence[int]) -> Verdict:
+    """An undecided verdict with all that was measured; the reason is still to come."""
+    low, high = sample.interval() if sample.has_spread else (None, None)
+    test_low, test_high = resampled_interval(samples, seeds)
+    return Verdict(
+        "undecided",
+        "",
+        measured=float(sample.mean),
+        low=low if low is None else float(low),
+        high=high if high is None else float(high),
+        num_runs=sample.num_seeds * len(claim.trials),
+        test_low=test_low,
+        test_high=test_high,
+    )
+
+
+def _region(claim: Claim) -> tuple[float, float]:
+    """Where the claim says the true mean lies."""
     if claim.kind == "order":
-        return _decide_order(claim, scale, estimate)
-    return _decide_equivalence(claim, scale, estimate)
+        return (-math.inf, 0.0) if METRICS[claim.metric].lower_is_better else (0.0, math.inf)
+    if claim.kind == "threshold":
+        return (claim.expected, math.inf) if claim.bound in (">", ">=") else (-math.inf, claim.expected)
+    return claim.expected - claim.tolerance, claim.expected + claim.tolerance
 
 
 def _decide_computed(claim: Claim, computed: float) -> Verdict:
-    if claim.kind == "threshold":
-        holds = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[claim.bound]
-        within = holds(computed, claim.expected)
-        reason = f"computed at full size: {computed:.6g} {claim.unit}, claimed {claim.bound} {claim.expected:g}"
-    else:
-        within = abs(computed - claim.expected) <= claim.tolerance
-        reason = f"computed at full size: {computed:.6g} {claim.unit} against the printed {claim.expected:g}"
-    return Verdict("reproduced" if within else "not reproduced", reason, computed, computed, computed)
+    holds = _is_within(claim, computed)
+    number = f"{computed:.6g} {claim.unit}".rstrip()
+    reason = f"computed at full size: {number} against the printed {reasons.expected(claim)}"
+    return Verdict("reproduced" if holds else "not reproduced", reason, computed, computed, computed)
 
 
-def _values_by_seed(samples: Sequence[Measurements]) -> list[float]:
-    """One trial's values, or first minus second for each seed that both have."""
-    if len(samples) == 1:
-        return [samples[0].values[seed] for seed in sorted(samples[0].values)]
-    first, second = samples
-    return [first.values[seed] - second.values[seed] for seed in sorted(first.values.keys() & second.values.keys())]
+def _decide_counted(question: Question, draft: Verdict) -> Verdict:
+    claim, counted = question.claim, draft.measured
+    reason = (
+        f"counted: {reasons.number(counted)} {claim.unit}".rstrip()
+        + f" against {reasons.expected(claim)}; no seed changes it"
+    )
+    word = _word(question, _is_within(claim, counted))
+    return replace(draft, verdict=word, reason=reason, low=counted, high=counted)
 
 
-def _estimate(values: Sequence[float], prior: SeedSpread | None, num_trials: int) -> _Estimate:
-    """Mean and interval of values by seed; of `num_trials` = 2 they are differences."""
-    from scipy import stats
-
-    n, mean = len(values), math.fsum(values) / len(values)
-    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else 0.0
-    if spread > LEAST_SPREAD:
-        degrees, basis = n - 1, f"{n} seeds, spread {spread:.2g}"
-    elif prior is not None:
-        # One seed, or equal numbers from several, tell nothing about their spread. Two independent runs differ by
-        # sqrt(2) times what one varies.
-        spread = prior.sd * math.sqrt(num_trials)
-        degrees = math.inf if prior.num_seeds is None else prior.num_seeds - 1
-        seeds = "1 seed" if n == 1 else f"{n} equal seeds"
-        basis = f"{seeds}, judged by the spread between seeds known before ({spread:.2g}; {prior.source})"
-    else:
-        return _Estimate(mean, n)
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * spread / math.sqrt(n)
-    return _Estimate(mean, n, mean - half, mean + half, spread, basis)
+def _is_within(claim: Claim, number: float) -> bool:
+    """Whether a number without uncertainty is what is claimed; rounding in the last digits is forgiven."""
+    if claim.kind == "threshold" and claim.bound in ("<", ">"):
+        return number < claim.expected if claim.bound == "<" else number > claim.expected
+    lower, upper = _region(claim)
+    slack = 1e-9 * max(1.0, abs(claim.expected or 0.0))
+    return lower - slack <= number <= upper + slack
 
 
-def _decide_order(claim: Claim, scale: Scale, estimate: _Estimate) -> Verdict:
-    sign = -1.0 if METRICS[claim.metric].lower_is_better else 1.0
-    low, high = sorted((sign * estimate.low, sign * estimate.high))
-    first, second = claim.trials
-    difference = f"{first} minus {second}: {estimate.mean:+.2f} {claim.unit}"
-    if low > 0:
-        return _with(estimate, _word(True, scale), f"{difference}, {estimate.basis}", claim)
-    if high < 0:
-        return _with(estimate, _word(False, scale), f"{difference}, {estimate.basis}", claim)
-    needed = _seeds_needed(estimate.spread, abs(estimate.mean))
-    return _with(estimate, "undecided", f"{difference}, {estimate.basis}; {needed}", claim)
+# The verdict --------------------------------------------------------------------------------------------------------
 
 
-def _decide_equivalence(claim: Claim, scale: Scale, estimate: _Estimate) -> Verdict:
-    lower, upper = claim.expected - claim.tolerance, claim.expected + claim.tolerance
-    statement = f"measured {estimate.mean:.2f} against {claim.expected:g} ± {claim.tolerance:g} {claim.unit}"
-    if lower <= estimate.low and estimate.high <= upper:
-        return _with(estimate, _word(True, scale), f"{statement}, {estimate.basis}", claim)
-    if estimate.high < lower or estimate.low > upper:
-        return _with(estimate, _word(False, scale), f"{statement}, {estimate.basis}", claim)
-    # The interval has to shrink until it lies on one side of the nearer edge of the margin.
-    gap = min(abs(estimate.mean - lower), abs(estimate.mean - upper))
-    return _with(estimate, "undecided", f"{statement}, {estimate.basis}; {_seeds_needed(estimate.spread, gap)}", claim)
+def _conclude(test: _Test, holds_p: float, fails_p: float, family_size: int, num_open: int) -> Verdict:
+    """The verdict on a tested claim.
+
+    Args:
+        holds_p, fails_p: corrected p-values.
+        num_open: how many claims of the family are not decided in the direction that this one points to.
+    """
+    points = test.points_to_holding
+    raw, adjusted = (test.evidence.holds, holds_p) if points else (test.evidence.fails, fails_p)
+    word, alone = test.word(holds_p, fails_p), test.word(test.evidence.holds, test.evidence.fails)
+    parts = [
+        test.statement,
+        reasons.basis(test.question.claim, test.question.scale, test.sample),
+        reasons.p_values(float(raw), adjusted, family_size),
+    ]
+    if word == "undecided":
+        if alone != word:
+            parts[-1] += f", which alone would be {alone}"
+        parts.append(_seeds_in_words(test, num_open, family_size))
+    return replace(
+        test.draft,
+        verdict=word,
+        reason="; ".join(parts),
+        p_value=float(raw),
+        p_adjusted=adjusted,
+        family_size=family_size,
+        alone=alone,
+    )
 
 
-def _word(holds: bool, scale: Scale) -> str:
-    if scale.name == FULL_SCALE:
+def _seeds_in_words(test: _Test, num_open: int, family_size: int) -> str:
+    """How many seeds would settle the claim, were their mean and spread these."""
+    points = test.points_to_holding
+
+    def decides(number: int) -> bool:
+        result = evidence(test.sample.with_seeds(number), *test.region)
+        return (result.holds if points else result.fails) <= LEVEL / num_open
+
+    needed = seeds_needed(decides, test.sample.num_seeds + 1)
+    where = "at this spread" if family_size == 1 else "at this spread and correction"
+    if needed is None:
+        return f"more than {MOST_SEEDS} seeds would be needed {where}"
+    return f"{needed} seeds would settle it {where}"
+
+
+def _word(question: Question, holds: bool) -> str:
+    identity = question.claim.identity
+    if question.scale.name == (identity.scale if identity else FULL_SCALE):
         return "reproduced" if holds else "not reproduced"
     return "agrees" if holds else "disagrees"
-
-
-def _seeds_needed(spread: float, gap: float) -> str:
-    import numpy as np
-    from scipy import stats
-
-    numbers = np.arange(2, MOST_SEEDS + 1)
-    halves = stats.t.ppf(0.5 + CONFIDENCE / 2, numbers - 1) * spread / np.sqrt(numbers)
-    enough = numbers[halves < gap]
-    if enough.size:
-        return f"{enough[0]} seeds would settle it at this spread"
-    return f"more than {MOST_SEEDS} seeds would be needed at this spread"
-
-
-def _seed_list(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))
-
-
-def _with(estimate: _Estimate, verdict: str, reason: str, claim: Claim) -> Verdict:
-    runs = estimate.num_seeds * len(claim.trials)
-    return Verdict(verdict, reason, estimate.mean, estimate.low, estimate.high, runs)

@@ -83,6 +83,18 @@ def resample(statistics: NDArray[np.float64], samples: int = SAMPLES, seed: int 
     return totals
 
 
+def resampled_scores(
+    statistics: NDArray[np.float64], protocol: Protocol, samples: int = SAMPLES, seed: int = SEED
+) -> NDArray[np.float64]:
+    """(samples,): the score of each resampled test set. The draws depend on the number of sentences and the seed alone,
+    so two outputs of one test set are compared draw by draw.
+
+    Raises:
+        ValueError: as `resample`.
+    """
+    return protocol.from_statistics(resample(statistics, samples, seed))
+
+
 def score_interval(
     statistics: NDArray[np.float64], protocol: Protocol, samples: int = SAMPLES, seed: int = SEED
 ) -> Interval:
@@ -91,7 +103,7 @@ def score_interval(
     Raises:
         ValueError: as `resample`.
     """
-    return Interval.of(protocol.from_statistics(resample(statistics, samples, seed)))
+    return Interval.of(resampled_scores(statistics, protocol, samples, seed))
 
 
 def compare_paired(

@@ -1,0 +1,418 @@
+"""What a request would take before anything starts: runs, operations, hours, wall time, disk, money; and what it could
+decide.
+
+Everything follows from configurations, run folders and stated rates (`studies.devices`); neither torch nor Ray.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from core.complexity import num_parameters, training_flops
+from results.errors import ResultsError
+from results.records import RunRecord, RunResult
+from results.run_folder import RunFolder
+from studies.claim import Budget
+from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
+from studies.runs import PlannedRun, Workspace
+from studies.scales import Scale
+from studies.study import Study
+
+# As core.checkpoint keeps them, and one that is being written.
+KEPT_CHECKPOINTS = 2
+BYTES_PER_PARAMETER = 4
+# Adam keeps two moments of each parameter beside it.
+CHECKPOINT_BYTES_PER_PARAMETER = 3 * BYTES_PER_PARAMETER
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be scheduled: how long it takes on how many devices at once."""
+
+    seconds: float
+    devices: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one study of the plan takes, or all of them (`total`).
+
+    `runs` are asked for, `done` of them are there and skipped, `blocked` lack something; `to_run` are all that are not
+    done, blocked ones too, and the rest of the line is about these. `other_code` of the runs asked for exist as made by
+    other code. `device_hours` are of one device, `disk_bytes` what is kept at the end.
+    """
+
+    study: str
+    trials: int
+    runs: int
+    done: int
+    blocked: int
+    other_code: int
+    to_run: int
+    updates: int
+    flops: float
+    device_hours: float
+    disk_bytes: int
+    money: float | None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The same runs on other devices, as many of them."""
+
+    type: str
+    precision: str
+    tflops: float
+    basis: str
+    device_hours: float
+    wall_hours: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request's whole price. `peak_disk_bytes` is while runs go on, with their checkpoints."""
+
+    scale: str
+    seeds: int
+    device: Device
+    devices: int
+    devices_per_trial: int
+    price: float | None
+    lines: tuple[Line, ...]
+    total: Line
+    wall_hours: float
+    peak_disk_bytes: int
+    alternatives: tuple[Alternative, ...]
+    notes: tuple[str, ...]
+
+
+def schedule(jobs: Sequence[Job], capacity: int) -> float:
+    """Seconds until all jobs have ended that start in this order, each as soon as its devices are free.
+
+    A job that does not fit yet lets later, smaller ones pass, as Ray does.
+
+    Raises:
+        ValueError: a job needs more devices than there are, and would wait forever.
+    """
+    for job in jobs:
+        if job.devices > capacity:
+            raise ValueError(f"a trial asks for {job.devices} devices and there are {capacity}; it would wait forever")
+    waiting, free, now = list(jobs), capacity, 0.0
+    running: list[tuple[float, int]] = []
+    while waiting or running:
+        still_waiting = []
+        for job in waiting:
+            if job.devices <= free:
+                free -= job.devices
+                heapq.heappush(running, (now + job.seconds, job.devices))
+            else:
+                still_waiting.append(job)
+        waiting = still_waiting
+        now, devices = heapq.heappop(running)
+        free += devices
+    return now
+
+
+def make_plan(
+    requested: Sequence[tuple[Study, Sequence[PlannedRun]]],
+    scale: Scale,
+    num_seeds: int,
+    workspace: Workspace,
+    num_devices: int | None = None,
+    device_type: str | None = None,
+    price: float | None = None,
+) -> Plan:
+    """The price of a request.
+
+    Args:
+        requested: each study with its planned runs (`studies.runs.plan_runs`).
+        num_devices: GPUs, or processor cores at a scale that asks for none; None is one trial's GPUs, or all cores
+            of this machine.
+        device_type: one of `studies.devices`; None chooses.
+        price: of an hour of one device, in any currency.
+
+    Raises:
+        ValueError: fewer than one device, a price below 0, or no such device.
+    """
+    if num_devices is not None and num_devices < 1:
+        raise ValueError(f"{num_devices} GPUs: at least 1 is needed; at a scale that needs none leave --gpus out")
+    if price is not None and price < 0:
+        raise ValueError(f"a price of {price:g} an hour is below 0")
+    on_gpus = bool(scale.gpus_per_trial or num_devices or device_type)
+    per_trial = (scale.gpus_per_trial or 1) if on_gpus else scale.cpus_per_trial
+    capacity = num_devices or (per_trial if on_gpus else os.cpu_count() or 1)
+    notes = list(_notes(requested, scale, capacity, per_trial))
+    per_trial = min(per_trial, capacity)
+
+    finished = list(_finished(workspace))
+    measured = measured_devices(finished, scale)
+    everything = [run for _, runs in requested for run in runs]
+    to_run = _to_run(everything)
+    device = choose_device([*measured, *stated_devices()], device_type, "float32", on_gpus)
+    made = {(record.study, record.trial, record.seed, record.scale) for record, _ in finished}
+    return Plan(
+        scale=scale.name,
+        seeds=num_seeds,
+        device=device,
+        devices=capacity,
+        devices_per_trial=per_trial,
+        price=price,
+        lines=tuple(_line(study.name, runs, scale, device, price, made) for study, runs in requested if runs),
+        total=_line("total", everything, scale, device, price, made),
+        wall_hours=_wall_hours(to_run, scale, device, per_trial, capacity),
+        peak_disk_bytes=_peak_disk(to_run, per_trial, capacity),
+        alternatives=tuple(
+            _alternative(other, to_run, scale, per_trial, capacity)
+            for other in (*measured, *stated_devices())
+            if (other.type == CPU) != on_gpus
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult]]:
+    """The workspace's finished runs, whatever code made them; what cannot be read, `aiayn status` tells."""
+    for path in sorted(workspace.runs.glob("[0-9a-f]*")):
+        folder = RunFolder(path)
+        with suppress(ResultsError):
+            if folder.result_file.exists():
+                yield folder.record(), folder.result()
+
+
+def _flops(run: PlannedRun, scale: Scale) -> float:
+    return training_flops(run.config.model, run.config.train, scale.sentence_pieces)
+
+
+def _device_seconds(run: PlannedRun, scale: Scale, device: Device) -> float:
+    """Seconds of a whole run on one device; on several it is taken to be as many times shorter."""
+    return _flops(run, scale) / device.flops * device.overhead
+
+
+def _to_run(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    return [run for run in runs if run.status.status != "done"]
+
+
+def _line(
+    name: str,
+    runs: Sequence[PlannedRun],
+    scale: Scale,
+    device: Device,
+    price: float | None,
+    made: Collection[tuple[str, str, int, str]],
+) -> Line:
+    to_run = _to_run(runs)
+    hours = sum(_device_seconds(run, scale, device) for run in to_run) / 3600
+    return Line(
+        study=name,
+        trials=len({(run.record.study, run.record.trial) for run in runs}),
+        runs=len(runs),
+        done=len(runs) - len(to_run),
+        blocked=sum(run.status.status == "blocked" for run in runs),
+        other_code=sum(
+            (run.record.study, run.record.trial, run.record.seed, run.record.scale) in made for run in to_run
+        ),
+        to_run=len(to_run),
+        updates=sum(run.config.train.train_steps for run in to_run),
+        flops=sum(_flops(run, scale) for run in to_run),
+        device_hours=hours,
+        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_run),
+        money=None if price is None else hours * price,
+    )
+
+
+def _wall_hours(runs: Sequence[PlannedRun], scale: Scale, device: Device, per_trial: int, capacity: int) -> float:
+    """Hours of the whole on these devices, the longest run first, as `aiayn run` starts them."""
+    seconds = sorted((_device_seconds(run, scale, device) / per_trial for run in runs), reverse=True)
+    return schedule([Job(each, per_trial) for each in seconds], capacity) / 3600
+
+
+def _peak_disk(runs: Sequence[PlannedRun], per_trial: int, capacity: int) -> int:
+    """Bytes at the worst moment: all weights that are kept, and checkpoints of as many of the largest runs as go on.
+
+    A run holds its newest checkpoints and the one that is being written, and the weights that it will average.
+    """
+    working = []
+    for run in runs:
+        parameters, members = num_parameters(run.config.model), run.config.train.average_last
+        averaged = members * BYTES_PER_PARAMETER if members > 1 else 0
+        working.append(parameters * ((KEPT_CHECKPOINTS + 1) * CHECKPOINT_BYTES_PER_PARAMETER + averaged))
+    weights = sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in runs)
+    return weights + sum(sorted(working, reverse=True)[: capacity // per_trial])
+
+
+def _alternative(
+    device: Device,
+    runs: Sequence[PlannedRun],
+    scale: Scale,
+    per_trial: int,
+    capacity: int,
+) -> Alternative:
+    hours = sum(_device_seconds(run, scale, device) for run in runs) / 3600
+    return Alternative(
+        type=device.type,
+        precision=device.precision,
+        tflops=device.flops / 1e12,
+        basis=device.basis,
+        device_hours=hours,
+        wall_hours=_wall_hours(runs, scale, device, per_trial, capacity),
+    )
+
+
+# What a person must know beside the numbers ---------------------------------------------------------------------------
+
+
+def _notes(
+    requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Scale, capacity: int, per_trial: int
+) -> Iterator[str]:
+    if per_trial > capacity:
+        yield (
+            f"a trial asks for {per_trial} GPUs and there are {capacity}: planned for --gpus-per-trial {capacity}, "
+            "which fills the same batch by accumulation; without it aiayn run refuses"
+        )
+    blocked = Counter(run.status.reason for _, runs in requested for run in runs if run.status.status == "blocked")
+    for reason, number in blocked.items():
+        yield f"blocked: {number} runs, {reason}; their price is in the plan"
+    idle = [study.name for study, _ in requested if not study.trials]
+    if idle:
+        yield f"no runs of {', '.join(idle)}: their claims are computed, quoted, or await trials of a later version"
+    yield from budget_warnings(requested, scale)
+    yield (
+        f"operations are those of the matrix products, attention's own for sentences of "
+        f"{scale.sentence_pieces:g} pieces; GPUs of one trial are taken to share it without loss"
+    )
+
+
+def budget_warnings(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Scale) -> Iterator[str]:
+    """Runs whose batches or updates are not those that the claims at this scale are about, a line for each trial."""
+    for study, runs in requested:
+        configs = {run.record.trial: run.config.train for run in runs}
+        wrong: dict[str, list[tuple[Budget, str]]] = {}
+        for claim in study.claims:
+            if claim.identity is None or claim.identity.scale != scale.name:
+                continue
+            for trial, budget in zip(claim.trials, claim.identity.budgets, strict=True):
+                train = configs.get(trial)
+                if train and Budget(train.source_tokens, train.target_tokens, train.train_steps) != budget:
+                    wrong.setdefault(trial, []).append((budget, claim.id))
+        for trial, claims in wrong.items():
+            train, budget = configs[trial], claims[0][0]
+            yield (
+                f"other budget: {study.name}/{trial} would train {train.train_steps:,} updates of about "
+                f"{train.source_tokens:,} + {train.target_tokens:,} pieces, the paper's numbers are of "
+                f"{budget.train_steps:,} of {budget.source_tokens:,} + {budget.target_tokens:,}: "
+                f"{len(claims)} claims are not comparable, such as {claims[0][1]}"
+            )
+
+
+# As tables ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A part of the plan for people: a title, column heads, rows of text and numbers."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
+def tables(plan: Plan) -> list[Table]:
+    """The plan as a person reads it: what it takes by study, then on other devices."""
+    device = plan.device
+    seeds = f"{plan.seeds} seed{'s' if plan.seeds != 1 else ''} a trial"
+    price = "" if plan.price is None else f", {plan.price:g} an hour"
+    by_study = Table(
+        f"{plan.scale} scale, {seeds}, on {plan.devices} x {device.type}{price}: {device.precision}, "
+        f"{device.flops / 1e12:.3g} TFLOPS each ({device.basis})",
+        (
+            "study",
+            "trials",
+            "runs",
+            "done",
+            "blocked",
+            "by other code",
+            "to run",
+            "updates",
+            "FLOPs",
+            "device-hours",
+            "disk kept",
+            *(["money"] if plan.price is not None else []),
+        ),
+        tuple(
+            (
+                line.study,
+                line.trials,
+                line.runs,
+                line.done,
+                line.blocked,
+                line.other_code,
+                line.to_run,
+                line.updates,
+                line.flops,
+                _amount(line.device_hours),
+                _bytes(line.disk_bytes),
+                *([_amount(line.money)] if line.money is not None else []),
+            )
+            for line in (*plan.lines, plan.total)
+        ),
+    )
+    elsewhere = Table(
+        f"the same on {plan.devices} of another kind",
+        ("device", "precision", "TFLOPS each", "device-hours", "until all are done", "the rate"),
+        tuple(
+            (
+                other.type,
+                other.precision,
+                f"{other.tflops:.3g}",
+                _amount(other.device_hours),
+                _duration(other.wall_hours),
+                other.basis,
+            )
+            for other in plan.alternatives
+        ),
+    )
+    return [by_study, elsewhere]
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 1e9:,.1f} GB" if value >= 1e9 else f"{value / 1e6:,.1f} MB"
+
+
+def _duration(hours: float) -> str:
+    return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} h" if hours >= 2 else f"{hours * 60:.1f} min"
+
+
+def run_table(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Scale) -> Table:
+    """Every run that was asked for, with its state and its size."""
+    return Table(
+        "runs",
+        ("study", "trial", "seed", "run", "status", "steps", "params", "flops"),
+        tuple(
+            (
+                run.record.study, run.record.trial, run.record.seed, run.record.run, run.status.status,
+                run.config.train.train_steps, num_parameters(run.config.model), _flops(run, scale),
+            )
+            for _, runs in requested
+            for run in runs
+        ),
+    )  # fmt: skip
+
+
+def summary(plan: Plan) -> str:
+    """The plan in a sentence."""
+    total = plan.total
+    money = "" if total.money is None else f", {total.money:,.0f} of money at {plan.price:g} an hour"
+    return (
+        f"{total.runs} runs, {total.done} done and skipped; to run: {total.to_run} with {total.updates:,} updates and "
+        f"{total.flops:.2e} FLOPs: {_amount(total.device_hours)} device-hours, {_duration(plan.wall_hours)} on "
+        f"{plan.devices} ({plan.devices_per_trial} a trial), at most {_bytes(plan.peak_disk_bytes)} of disk{money}"
+    )

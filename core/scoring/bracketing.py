@@ -20,7 +20,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from core.data.trees import Tree, unescape
 from core.scoring.checks import ScoringError
@@ -238,7 +238,10 @@ def score_trees(
         delete_by: whose tags say which words of a predicted tree are deleted.
     Raises:
         ScoringError: unequal numbers of sentences, or none.
+        ValueError: another `delete_by`.
     """
+    if delete_by not in get_args(DeleteBy):
+        raise ValueError(f"delete_by={delete_by!r} is not one of {', '.join(get_args(DeleteBy))}")
     if len(gold) != len(predicted):
         raise ScoringError(
             f"{len(predicted)} predicted trees against {len(gold)} gold ones; they must be equal in number"

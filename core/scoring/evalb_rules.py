@@ -97,22 +97,22 @@ def read_rules(path: Path) -> EvalbRules:
     values: dict[str, int | bool] = {}
     found: dict[str, set] = {name: set() for name in (*_LABEL_FIELDS.values(), *_PAIR_FIELDS.values())}
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-        if line.startswith("#") or len(line.rstrip()) < 3:
+        if line.startswith("#") or len(line.strip()) < 3:
             continue
-        keyword, _, rest = line.partition(" ") if "\t" not in line else line.replace("\t", " ").partition(" ")
-        words = rest.split()
+        keyword, *words = line.split()
+        value = " ".join(words)
         where = f"{path} line {number}: {keyword}"
         if keyword in _LABEL_FIELDS:
-            _require(len(words) == 1, f"{where} takes one label, found {rest.strip()!r}")
+            _require(len(words) == 1, f"{where} takes one label, found {value!r}")
             found[_LABEL_FIELDS[keyword]].add(words[0])
         elif keyword in _PAIR_FIELDS:
-            _require(len(words) == 2, f"{where} takes two values, found {rest.strip()!r}")
+            _require(len(words) == 2, f"{where} takes two values, found {value!r}")
             found[_PAIR_FIELDS[keyword]].add((words[0], words[1]))
         elif keyword in _NUMBER_FIELDS or keyword in _IGNORED:
-            _require(len(words) == 1 and words[0].isdecimal(), f"{where} takes a number, found {rest.strip()!r}")
+            _require(value.isdecimal(), f"{where} takes a number, found {value!r}")
             if keyword in _NUMBER_FIELDS:
                 name, convert = _NUMBER_FIELDS[keyword]
-                values[name] = convert(int(words[0]))
+                values[name] = convert(int(value))
         else:
             known = ", ".join((*_LABEL_FIELDS, *_PAIR_FIELDS, *_NUMBER_FIELDS, *_IGNORED))
             raise ValueError(f"{where} is not a keyword of EVALB; it has {known}")

@@ -270,6 +270,8 @@ def test_unequal_numbers_and_nothing_are_refused() -> None:
         score(FIVE, FIVE[:4])
     with pytest.raises(ScoringError, match="nothing to score"):
         score_trees([], [])
+    with pytest.raises(ValueError, match="delete_by='gold' is not one of own_tags, gold_tags"):
+        score(FIVE, FIVE, delete_by="gold")
 
 
 # Rules ----------------------------------------------------------------------------------------------------------------

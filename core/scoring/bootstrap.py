@@ -95,17 +95,6 @@ def resampled_scores(
     return protocol.from_statistics(resample(statistics, samples, seed))
 
 
-def score_interval(
-    statistics: NDArray[np.float64], protocol: Protocol, samples: int = SAMPLES, seed: int = SEED
-) -> Interval:
-    """The 95% interval of one output's score over the choice of sentences; `statistics` are `Protocol.statistics`.
-
-    Raises:
-        ValueError: as `resample`.
-    """
-    return Interval.of(resampled_scores(statistics, protocol, samples, seed))
-
-
 def compare_paired(
     first: NDArray[np.float64],
     second: NDArray[np.float64],
@@ -120,9 +109,7 @@ def compare_paired(
     """
     if first.shape != second.shape:
         raise ValueError(f"{len(first)} sentences against {len(second)}: only outputs of one test set are compared")
-    totals = resample(np.hstack([first, second]), samples, seed)
-    sides = np.hsplit(totals, 2)
-    resampled = [protocol.from_statistics(side) for side in sides]
+    resampled = [resampled_scores(side, protocol, samples, seed) for side in (first, second)]
     scores = [float(protocol.from_statistics(side.sum(axis=0))) for side in (first, second)]
     difference = scores[0] - scores[1]
     # Resampled differences scatter about the measured one; shifted to scatter about 0 they are what chance does.

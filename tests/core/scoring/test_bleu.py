@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from core.scoring.bleu import TextScore, hash_lines, score_text
-from core.scoring.bootstrap import Interval, compare_paired, score_interval
+from core.scoring.bootstrap import Interval, compare_paired, resampled_scores
 from core.scoring.checks import ScoringError
 from core.scoring.protocol import CHRF, PAPER_ENDE, PAPER_ENFR, SACREBLEU_13A
 
@@ -128,7 +128,7 @@ def test_each_score_has_the_uncertainty_of_its_test_set():
     hypotheses = [line if number % 3 else "Satz fehlt hier." for number, line in enumerate(references)]
     for name, protocol in (("bleu", SACREBLEU_13A), ("bleu_paper", PAPER_ENDE), ("chrf", CHRF)):
         found = score(hypotheses, references)[name]
-        interval = score_interval(protocol.statistics(hypotheses, references), protocol)
+        interval = Interval.of(resampled_scores(protocol.statistics(hypotheses, references), protocol))
         stored = dict(found.details["test_set_interval"])
         replicates = stored.pop("replicates")
         assert stored == {"low": interval.low, "high": interval.high, "level": 0.95, "samples": 1_000, "seed": 12_345}

@@ -20,7 +20,9 @@ import aiayn
 from core.data import corpora, lines, trees
 from core.data.corpus import DataError
 from core.data.grammar import Example
+from core.data.report import Finding
 from core.data.treebanks import BERKELEY_PARSES, GRAMMAR_TREES, TREEBANK_SAMPLE, WSJ
+from core.data.treebanks.check import LEAKED, REFUSED, UNSEEN_LABELS, UNSEEN_WORDS, TreeFacts, check_treebank
 from core.data.treebanks.export import export_lines, write_lines
 from core.data.treebanks.wsj import WsjTreebank
 from core.data.trees import format_tree, normalise, parse_line, read_trees
@@ -169,16 +171,6 @@ def test_an_unknown_split_or_treebank_gets_near_names(tmp_path: Path) -> None:
 
 
 # The sample -----------------------------------------------------------------------------------------------------------
-
-
-def test_e17_the_sample_has_its_trees_and_words(local_sample: Path, tmp_path: Path) -> None:
-    counts = {}
-    for split in TREEBANK_SAMPLE.splits:
-        read = [sum(1 for _ in tree.leaves()) for tree in TREEBANK_SAMPLE.read_trees(split, tmp_path)]
-        counts[split] = (len(read), sum(read))
-    assert sum(trees for trees, _ in counts.values()) == 3_914
-    assert counts == {"train": (3_396, 81_793), "dev": (273, 6_327), "test": (245, 5_964)}
-    assert not list(tmp_path.iterdir())  # nothing was unpacked
 
 
 def test_the_samples_trees_are_in_normal_form(local_sample: Path, tmp_path: Path) -> None:
@@ -416,6 +408,52 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(wsj_folder: Path, tmp_pa
         write_lines(["line"], tmp_path / "nowhere" / "x")
 
 
+# What is amiss --------------------------------------------------------------------------------------------------------
+
+
+def test_a_check_tells_figures_and_what_training_has_or_lacks(wsj_folder: Path, tmp_path: Path) -> None:
+    lay_out_articles(wsj_folder)
+    train = wsj_folder / "03"
+    shutil.copyfile(wsj_folder / "23" / "wsj_2302.mrg", train / "wsj_0301.mrg")
+    (wsj_folder / "22" / "wsj_2201.mrg").write_text("( (SQ (VBZ Is) (NP-SBJ (NP (PRP it))) (-NONE- *) (. ?)))")
+    report = check_treebank(SMALL, tmp_path)
+    assert report.splits == (
+        TreeFacts("train", 40, 160, 160, 4, 3),
+        TreeFacts("dev", 2, 7, 8, 4, 4),
+        TreeFacts("test", 2, 8, 8, 4, 3),
+    )
+    assert report.findings == (
+        Finding("fault", "test", LEAKED, 1, 2, 2),
+        Finding("warning", "dev", UNSEEN_WORDS, 4, 7, None, "Is, it, ?, 2202"),
+        Finding("warning", "dev", UNSEEN_LABELS, 1, 8, None, "SQ"),
+        Finding("warning", "test", UNSEEN_WORDS, 1, 8, None, "2301"),
+    )
+    assert report.conclusion == "wsj: 1 fault, 3 warnings"
+
+
+def test_a_check_goes_on_after_a_split_that_is_refused(wsj_folder: Path, tmp_path: Path) -> None:
+    lay_out_articles(wsj_folder)
+    (wsj_folder / "22" / "wsj_2202.mrg").write_text("( (S (NN a))))")
+    fault, *warnings = check_treebank(SMALL, tmp_path).findings
+    assert fault[:6] == ("fault", "dev", REFUSED, 1, 3, 3)
+    assert "wsj_2202.mrg line 1 closes a bracket" in fault.detail
+    assert {finding.split for finding in warnings} == {"dev", "test"}
+
+
+def test_a_check_of_what_is_not_here_says_so(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="berkeley-parses is not here"):
+        check_treebank(BERKELEY_PARSES, tmp_path)
+
+
+def test_e17_the_sample_has_its_trees_and_words_and_no_fault(local_sample: Path, tmp_path: Path) -> None:
+    report = check_treebank(TREEBANK_SAMPLE, tmp_path)
+    assert report.num_faults == 0
+    counts = [(facts.split, facts.trees, facts.words) for facts in report.splits]
+    assert counts == [("train", 3_396, 81_793), ("dev", 273, 6_327), ("test", 245, 5_964)]
+    assert not list(tmp_path.iterdir())  # nothing was unpacked
+    assert [finding.count for finding in report.findings if finding.what == LEAKED] == [3]
+
+
 # The command line -----------------------------------------------------------------------------------------------------
 
 
@@ -435,9 +473,15 @@ def test_treebanks_are_listed_shown_and_checked(wsj_folder: Path, tmp_path: Path
     assert (missing.returncode, missing.stdout) == (2, "")
     assert missing.stderr.startswith("wsj is not here; it needs a licence")
     lay_out_articles(wsj_folder)
-    counted = call("check", "wsj", folder=tmp_path)
-    assert counted.returncode == 2
-    assert "wsj train has 40 trees here, it should have 39,832" in counted.stderr
+    counted = call("check", "wsj", "--json", folder=tmp_path)
+    assert counted.returncode == 1
+    (report,) = json.loads(counted.stdout)
+    assert [finding["split"] for finding in report["findings"] if finding["level"] == "fault"] == [
+        "dev",
+        "test",
+        "train",
+    ]
+    assert "wsj train has 40 trees here, it should have 39,832" in counted.stdout
 
 
 def test_a_treebank_is_exported(tmp_path: Path) -> None:

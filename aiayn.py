@@ -95,6 +95,14 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
+class TreeForm(StrEnum):
+    """Forms of an exported treebank."""
+
+    bracketed = "bracketed"
+    conllu = "conllu"
+    text = "text"
+
+
 class ClaimsFormat(StrEnum):
     """Forms of the scorecard: two for people, two for programs."""
 
@@ -684,6 +692,36 @@ def _languages(corpus: Any, pair: str | None) -> tuple[str, str] | None:
     if not isinstance(corpus, TranslationCorpus):
         raise ValueError(f"corpus {corpus.name} is for {corpus.task} and has no pairs of languages; leave out --pair")
     return corpus.find_pair(pair)
+
+
+@data_app.command("export")
+def data_export(
+    name: str,
+    split: Annotated[str, typer.Option("--split", help="The part to export: train, dev or test.")],
+    format_: Annotated[
+        TreeForm,
+        typer.Option("--format", help="Trees, arcs and antecedents (in MISC, for the grammar alone), or words."),
+    ] = TreeForm.bracketed,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """A treebank's gold trees, as other programs read them.
+
+    \b
+    Examples:
+      aiayn data export grammar --split test
+      aiayn data export grammar --split test --format conllu -o test.conllu
+    """
+    from core.data.corpora import get_treebank
+    from core.data.treebanks.export import export_lines, write_lines
+
+    lines = export_lines(get_treebank(name), split, format_.value, Workspace(home).data)
+    if output is not None:
+        write_lines(lines, output)
+        return
+    for line in lines:
+        print(line)
 
 
 @app.command()

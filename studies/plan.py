@@ -185,6 +185,8 @@ def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult]]:
 
 
 def _flops(run: PlannedRun, scale: Scale) -> float:
+    if not run.trains:
+        return 0.0  # seconds on a core, for any model here
     return training_flops(run.config.model, run.config.train, scale.sentence_pieces)
 
 
@@ -217,10 +219,10 @@ def _line(
             (run.record.study, run.record.trial, run.record.seed, run.record.scale) in made for run in to_run
         ),
         to_run=len(to_run),
-        updates=sum(run.config.train.train_steps for run in to_run),
+        updates=sum(run.config.train.train_steps for run in to_run if run.trains),
         flops=sum(_flops(run, scale) for run in to_run),
         device_hours=hours,
-        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_run),
+        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_run if run.trains),
         money=None if price is None else hours * price,
     )
 
@@ -237,6 +239,7 @@ def _peak_disk(runs: Sequence[PlannedRun], per_trial: int, capacity: int) -> int
     A run holds its newest checkpoints and the one that is being written, and the weights that it will average.
     """
     working = []
+    runs = [run for run in runs if run.trains]
     for run in runs:
         parameters, members = num_parameters(run.config.model), run.config.train.average_last
         averaged = members * BYTES_PER_PARAMETER if members > 1 else 0

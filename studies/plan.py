@@ -19,6 +19,8 @@ from results.records import RunRecord, RunResult
 from results.run_folder import RunFolder
 from studies.claim import Budget
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
+from studies.measurements import same_budget
+from studies.prospects import LIKELY, Prospect, prospects
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.study import Study
@@ -88,6 +90,7 @@ class Plan:
     wall_hours: float
     peak_disk_bytes: int
     alternatives: tuple[Alternative, ...]
+    prospects: tuple[Prospect, ...]
     notes: tuple[str, ...]
 
 
@@ -170,6 +173,9 @@ def make_plan(
             _alternative(other, to_run, scale, per_trial, capacity)
             for other in (*measured, *stated_devices())
             if (other.type == CPU) != on_gpus
+        ),
+        prospects=tuple(
+            prospect for study, runs in requested if runs for prospect in prospects(study, scale, num_seeds)
         ),
         notes=tuple(notes),
     )
@@ -300,7 +306,9 @@ def budget_warnings(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], sca
                 continue
             for trial, budget in zip(claim.trials, claim.identity.budgets, strict=True):
                 train = configs.get(trial)
-                if train and Budget(train.source_tokens, train.target_tokens, train.train_steps) != budget:
+                if train and not same_budget(
+                    Budget(train.source_tokens, train.target_tokens, train.train_steps), budget
+                ):
                     wrong.setdefault(trial, []).append((budget, claim.id))
         for trial, claims in wrong.items():
             train, budget = configs[trial], claims[0][0]
@@ -379,7 +387,33 @@ def tables(plan: Plan) -> list[Table]:
             for other in plan.alternatives
         ),
     )
-    return [by_study, elsewhere]
+    decidable = Table(
+        f"what {seeds} could settle, by made-up runs around the printed numbers with the known spread between seeds",
+        (
+            "study",
+            "kind",
+            "score",
+            "claims",
+            "settled on average",
+            f"settled in {LIKELY:.0%}",
+            "least difference seen",
+            "",
+        ),
+        tuple(
+            (
+                prospect.study,
+                prospect.kind,
+                prospect.metric,
+                prospect.claims,
+                None if prospect.expected is None else f"{prospect.expected:.1f}",
+                prospect.likely,
+                None if prospect.smallest_difference is None else f"{prospect.smallest_difference:.2g}",
+                prospect.obstacle,
+            )
+            for prospect in plan.prospects
+        ),
+    )
+    return [by_study, elsewhere, decidable]
 
 
 def _amount(value: float) -> str:

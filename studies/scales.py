@@ -79,8 +79,11 @@ SMOKE = Scale(
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={
-        "dev_bleu": SeedSpread(2.4, 4, "base at this scale, seeds 1 to 4"),
-        "dev_ppl": SeedSpread(0.1, 4, "base at this scale, seeds 1 to 4"),
+        "dev_bleu": SeedSpread(2.1, 4, "base at this scale, seeds 1 to 4"),
+        "dev_bleu_paper": SeedSpread(2.1, 4, "base at this scale, seeds 1 to 4"),
+        "dev_ppl": SeedSpread(0.22, 4, "base at this scale, seeds 1 to 4"),
+        "test_bleu": SeedSpread(2.7, 4, "base at this scale, seeds 1 to 4"),
+        "test_bleu_paper": SeedSpread(2.7, 4, "base at this scale, seeds 1 to 4"),
     },
     sentence_pieces=14.0,
 )

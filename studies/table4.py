@@ -69,9 +69,9 @@ DROPOUT_READINGS = {
 def _identity() -> Identity:
     # The text has no training length or batch of its own: those of the base model are the ones that "remained".
     return Identity(
-        dataset="wsj/23",
+        dataset="wsj/test/en-trees",
         num_items=NUM_TEST_SENTENCES,
-        protocol="metric:evalb|params:COLLINS",
+        protocol="f1:evalb|rules:COLLINS",
         budgets=(Budget(25_000, 25_000, 100_000),),
     )
 

@@ -10,9 +10,12 @@ from studies.claim import Budget, Identity
 # newstest2014 exists with 2,737 lines too; the authors' own download is the long one.
 NUM_LINES = {"newstest2013": 3_000, "newstest2014": 3_003}
 
-# Fields of a score's signature.
+# Fields of a score's signature (core.scoring.protocol has the whole of them, with the libraries' versions).
 PERPLEXITY = "cross-entropy:plain|unit:word-piece"
-BLEU = {"de": "protocol:paper-en-de", "fr": "protocol:paper-en-fr"}
+BLEU = {
+    "de": "case:mixed|tok:moses-de|hyphens:plain|compounds:##AT##-##AT##|quotes:kept|smooth:none",
+    "fr": "case:mixed|tok:moses-fr|hyphens:aggressive|compounds:whole|quotes:kept|smooth:none",
+}
 
 BASE_STEPS, BIG_STEPS = 100_000, 300_000
 

@@ -118,7 +118,7 @@ def test_database_holds_what_the_folders_hold(campaign: Campaign) -> None:
     by_trial = {row["trial"]: row for row in rows}
     assert by_trial.keys() == {"base", "N2", "h4", "h16"}
     base = [run for run in campaign.replan() if run.record.trial == "base"]
-    for column, score in (("measured_bleu", "dev_bleu"), ("measured_ppl", "dev_ppl")):
+    for column, score in (("measured_bleu", "dev_bleu_paper"), ("measured_ppl", "dev_ppl")):
         values = [s.value for run in base for s in run.folder.result().scores if s.name == score]
         assert by_trial["base"][column] == pytest.approx(sum(values) / 2)
     assert (by_trial["base"]["seeds"], by_trial["base"]["failed"]) == (2, 0)

@@ -9,7 +9,9 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from core.data.cleaning import NAMED, Cleaning
@@ -136,16 +138,23 @@ def add(
 
 
 def remove(cache_dir: Path, name: str) -> None:
-    """Forget a corpus and delete what was copied of it; files left in place stay.
+    """Forget a corpus and delete what was copied and prepared of it; files left in place stay.
 
     Raises:
         ValueError: a person added no corpus of this name.
     """
     require_name(name, tuple(names(cache_dir)), "no corpus was added under the name")
+    prepared = []
+    with suppress(DataError):  # a damaged one is removed too; what it was prepared as is not known then
+        for pair in permutations(load(cache_dir, name).languages):
+            stem = re.escape("-".join((name, *pair)))
+            ours = re.compile(rf"{stem}-[0-9a-f]{{12}}|\.{stem}-[0-9a-f]{{12}}\.unfinished")
+            prepared += [path for path in cache_dir.iterdir() if ours.fullmatch(path.name)]
     folder = _home(cache_dir) / name
     aside = folder.with_name(f".{uuid.uuid4().hex}")
     folder.rename(aside)  # gone at once, for whoever looks now
-    shutil.rmtree(aside)
+    for path in (aside, *prepared):
+        shutil.rmtree(path)
 
 
 def _home(cache_dir: Path) -> Path:
@@ -182,13 +191,12 @@ def _require_sensible(
         raise ValueError("filters write new files; leave them out, or let the corpus be copied")
     seen: dict[Path, str] = {}
     for split, paths in files.items():
-        for path in paths:
+        for side, path in zip(("source", "target"), paths, strict=True):
             if not path.is_file():
                 raise ValueError(f"there is no file {path}")
-            what = f"{split} {'source' if path is paths[0] else 'target'}"
-            other = seen.setdefault(path.resolve(), what)
-            if other != what:
-                raise ValueError(f"{path} is given as {other} and as {what}; each needs a file of its own")
+            earlier = seen.setdefault(path.resolve(), f"{split} {side}")
+            if earlier != f"{split} {side}":
+                raise ValueError(f"{path} is given as {earlier} and as {split} {side}; each needs a file of its own")
 
 
 def _take(

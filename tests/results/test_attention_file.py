@@ -1,4 +1,4 @@
-"""The file of attention weights: the same numbers, labels and ids come back, and words are merged by the stated rule."""
+"""The file of attention weights: the same numbers, labels and ids come back, words merged by the stated rule."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_merged_rows_still_sum_to_one(seed: int, sizes: list[int]) -> None:
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a file of arrays"])
 def test_file_that_is_none_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "attention.npz").write_bytes(content)
-    with pytest.raises(ResultsError, match="attention.npz holds no attention weights"):
+    with pytest.raises(ResultsError, match=r"attention\.npz holds no attention weights"):
         load(tmp_path / "attention.npz")
     with pytest.raises(ResultsError, match="is missing"):
         load(tmp_path / "none.npz")

@@ -15,8 +15,8 @@ from results.store import Store
 
 TABLE3_COLUMNS = (
     "scale row trial N d_model d_ff h d_k d_v p_drop eps_ls positions train_steps published_ppl published_bleu "
-    "published_params_millions measured_ppl measured_bleu bleu_sd ppl_sd measured_params_millions seeds failed "
-    "delta_bleu published_delta_bleu delta_ppl published_delta_ppl steps_trained other_code test_bleu"
+    "published_params_millions measured_ppl measured_bleu bleu_sd sacrebleu ppl_sd measured_params_millions seeds "
+    "failed delta_bleu published_delta_bleu delta_ppl published_delta_ppl steps_trained other_code test_bleu"
 )
 COLUMNS = {
     "studies": "study title cells",
@@ -73,7 +73,12 @@ def test_table3_shows_means_spreads_and_deltas(workspace) -> None:
     workspace.register()
     for trial, scores, params in (("base", [20.0, 21.0, 23.0], 2_500_000), ("row1", [19.0], 2_400_000)):
         for seed, bleu in enumerate(scores):
-            measured = [("dev_bleu", bleu), ("dev_ppl", 6.0 + seed), ("test_bleu", bleu - 1)]
+            measured = [
+                ("dev_bleu_paper", bleu),
+                ("dev_bleu", bleu + 1),
+                ("dev_ppl", 6.0 + seed),
+                ("test_bleu", bleu - 1),
+            ]
             workspace.add_run(
                 losses={1: 2.0, 40: 1.0},
                 scores=[workspace.score(*entry) for entry in measured],
@@ -88,6 +93,7 @@ def test_table3_shows_means_spreads_and_deltas(workspace) -> None:
     row = workspace.store.fetch("SELECT * FROM table3 WHERE scale = 'smoke' AND trial IN ('base', 'row1')").to_pylist()
     base, other = row
     assert base["measured_bleu"] == pytest.approx(64 / 3)
+    assert base["sacrebleu"] == pytest.approx(64 / 3 + 1)
     assert base["bleu_sd"] == pytest.approx(statistics.stdev([20, 21, 23]))
     assert base["ppl_sd"] == pytest.approx(1.0)
     assert (base["seeds"], base["failed"], base["delta_bleu"], base["steps_trained"]) == (3, 0, 0.0, 40)
@@ -103,8 +109,8 @@ def test_table3_shows_means_spreads_and_deltas(workspace) -> None:
 
 def test_missing_score_lowers_no_mean(workspace) -> None:
     workspace.register()
-    workspace.add_run(scores=[workspace.score("dev_bleu", 20.0)], seed=1)
-    workspace.add_run(scores=[workspace.score("dev_bleu", None, reason="all outputs empty")], seed=2)
+    workspace.add_run(scores=[workspace.score("dev_bleu_paper", 20.0)], seed=1)
+    workspace.add_run(scores=[workspace.score("dev_bleu_paper", None, reason="all outputs empty")], seed=2)
     workspace.store.ingest()
     assert workspace.rows("SELECT measured_bleu FROM table3 WHERE scale = 'smoke' AND trial = 'base'") == [(20.0,)]
     assert workspace.rows("SELECT count(*), count(value) FROM scores") == [(2, 1)]
@@ -112,7 +118,7 @@ def test_missing_score_lowers_no_mean(workspace) -> None:
 
 def test_other_code_is_marked_and_the_finished_run_preferred(workspace) -> None:
     workspace.register()
-    workspace.add_run(code_version="old", scores=[workspace.score("dev_bleu", 20.0)])
+    workspace.add_run(code_version="old", scores=[workspace.score("dev_bleu_paper", 20.0)])
     workspace.store.set_code_version("old")
     workspace.store.ingest()
     marked = "SELECT measured_bleu, other_code FROM table3 WHERE scale = 'smoke' AND trial = 'base'"
@@ -123,7 +129,7 @@ def test_other_code_is_marked_and_the_finished_run_preferred(workspace) -> None:
     workspace.store.ingest()
     assert workspace.rows(marked) == [(20.0, 1)]
     assert workspace.rows("SELECT code_version, other_code FROM latest_runs") == [("old", True)]
-    workspace.add_run(code_version="new", scores=[workspace.score("dev_bleu", 22.0)])
+    workspace.add_run(code_version="new", scores=[workspace.score("dev_bleu_paper", 22.0)])
     workspace.store.ingest()
     assert workspace.rows(marked) == [(22.0, 0)]
     workspace.store.set_code_version("old")  # back on the old branch: its own run speaks again
@@ -198,7 +204,7 @@ def test_rebuild_equals_incremental_and_keeps_registry_and_verdicts(workspace, t
     workspace.store.write_verdicts([verdict("a", "smoke", "agrees")])
     workspace.store.set_code_version("c0de")
     for seed in range(3):
-        workspace.add_run(seed=seed, scores=[workspace.score("dev_bleu", 20.0 + seed)])
+        workspace.add_run(seed=seed, scores=[workspace.score("dev_bleu_paper", 20.0 + seed)])
         workspace.store.ingest()
     kept = {
         name: workspace.rows(f"FROM {name} ORDER BY ALL") for name in ("claims", "verdicts", "internal.meta", "table3")

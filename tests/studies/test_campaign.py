@@ -43,7 +43,7 @@ class Scheduler:
 @pytest.fixture
 def scheduler(monkeypatch: pytest.MonkeyPatch, pretend: Pretend) -> Scheduler:
     scheduler = Scheduler()
-    scheduler.outcome = lambda run: pretend(run, {"dev_bleu": 1.0})
+    scheduler.outcome = lambda run: pretend(run, {"dev_bleu_paper": 1.0})
     monkeypatch.setattr(campaign, "run_on_ray", scheduler)
     monkeypatch.setattr(campaign, "ORPHAN_SECONDS", 0.1)
     return scheduler
@@ -59,7 +59,7 @@ def test_only_what_is_not_done_is_started(
     """A diverged run is a result; a failed one is tried again."""
     trials = ("base", "h1", "h4", "h16")
     base, h1, h4, _ = plan(workspace, *trials)
-    pretend(base, {"dev_bleu": 1.0})
+    pretend(base, {"dev_bleu_paper": 1.0})
     pretend(h1, failure=("no memory", "failed"))
     pretend(h4, failure=("loss nan", "diverged"))
     outcome = carry(plan(workspace, *trials), workspace, tiny)
@@ -84,7 +84,7 @@ def test_rerun_sets_everything_aside_and_starts_it_from_nothing(
     workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
 ) -> None:
     base, h1 = plan(workspace, "base", "h1")
-    pretend(base, {"dev_bleu": 5.0})
+    pretend(base, {"dev_bleu_paper": 5.0})
     pretend(h1, failure=("loss nan", "diverged"))
     outcome = carry(plan(workspace, "base", "h1", "h4"), workspace, tiny, rerun=True)
     assert scheduler.names == ["base", "h1", "h4"]
@@ -100,7 +100,7 @@ def test_rerun_keeps_the_old_runs_where_the_request_is_refused(
         raise ScheduleError("a trial asks for 8 GPUs")
 
     (base,) = plan(workspace, "base")
-    pretend(base, {"dev_bleu": 5.0})
+    pretend(base, {"dev_bleu_paper": 5.0})
     monkeypatch.setattr(campaign, "run_on_ray", refuse)
     with pytest.raises(ScheduleError):
         carry(plan(workspace, "base"), workspace, tiny, rerun=True)

@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 
+from core.scoring.protocol import PAPER_ENDE, PAPER_ENFR, SACREBLEU_13A, BleuProtocol
+from studies import wmt14
 from studies.claim import METRICS, Claim
 from studies.registry import STUDIES, get_study
 from studies.scales import SCALES
@@ -213,6 +215,15 @@ def test_signature_must_have_every_field_of_the_protocol_and_may_have_more() -> 
     identity = BY_ID["table3.base.ppl"].identity
     assert identity.missing_fields("cross-entropy:plain|unit:word-piece|end-symbol:yes") == ()
     assert identity.missing_fields("cross-entropy:plain|unit:word") == ("unit:word-piece",)
+
+
+@pytest.mark.parametrize(("language", "protocol"), [("de", PAPER_ENDE), ("fr", PAPER_ENFR)])
+def test_claimed_protocol_is_the_one_that_runs_are_scored_by(language: str, protocol: BleuProtocol) -> None:
+    claimed = wmt14.identity("newstest2014", language, wmt14.BLEU[language], 1)
+    assert claimed.missing_fields(protocol.signature) == ()
+    other = PAPER_ENFR if language == "de" else PAPER_ENDE
+    assert claimed.missing_fields(other.signature)
+    assert claimed.missing_fields(SACREBLEU_13A.signature)
 
 
 def test_metrics_are_all_used() -> None:

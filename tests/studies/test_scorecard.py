@@ -59,7 +59,7 @@ def test_blocked_claims_say_what_is_missing_and_have_no_value(workspace: Workspa
 
 def test_finished_runs_become_verdicts(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
     for run in plan(workspace, "base", "h1", seeds=3):
-        pretend(run, {"dev_bleu": made_up_bleu(run), "dev_ppl": 9.0})
+        pretend(run, {"dev_bleu_paper": made_up_bleu(run), "dev_ppl": 9.0})
     store, _ = open_store(workspace)
     assert verdict_of(store, ORDER)[0] == "agrees"
     assert verdict_of(store, "table3.a.h1.bleu")[0] == "not comparable"
@@ -73,7 +73,7 @@ def test_failed_seed_leaves_a_claim_undecided(status: str, workspace: Workspace,
         if (run.record.trial, run.record.seed) == ("h1", 3):
             pretend(run, failure=("loss nan", status))
         else:
-            pretend(run, {"dev_bleu": made_up_bleu(run)})
+            pretend(run, {"dev_bleu_paper": made_up_bleu(run)})
     store, _ = open_store(workspace)
     assert verdict_of(store, ORDER) == ("undecided", "1 seed(s) failed (3), so the rest is a selection")
 
@@ -83,14 +83,14 @@ def test_verdicts_follow_runs_that_another_process_read(workspace: Workspace, pl
     store, _ = open_store(workspace)
     assert verdict_of(store, ORDER)[0] == "not run"
     for run in plan(workspace, "base", "h1", seeds=2):
-        pretend(run, {"dev_bleu": made_up_bleu(run)})
+        pretend(run, {"dev_bleu_paper": made_up_bleu(run)})
     assert store.ingest().read == 4
     assert verdict_of(open_store(workspace)[0], ORDER)[0] == "agrees"
 
 
 def test_verdicts_follow_runs_that_were_taken_away(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
     for run in plan(workspace, "base", "h1", seeds=2):
-        pretend(run, {"dev_bleu": made_up_bleu(run)})
+        pretend(run, {"dev_bleu_paper": made_up_bleu(run)})
     store, _ = open_store(workspace)
     for run in plan(workspace, "h1", seeds=2):
         run.folder.set_aside()
@@ -99,7 +99,7 @@ def test_verdicts_follow_runs_that_were_taken_away(workspace: Workspace, plan: P
 
 
 def test_looking_again_decides_nothing_anew(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
-    pretend(plan(workspace, "base")[0], {"dev_bleu": 20.0})
+    pretend(plan(workspace, "base")[0], {"dev_bleu_paper": 20.0})
     store, _ = open_store(workspace)
     before = decided(store)
     open_store(workspace)
@@ -120,7 +120,7 @@ def test_runs_of_other_code_are_marked_as_soon_as_somebody_looks(
     workspace: Workspace, plan: Plan, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B62: the old row is marked as made by other code."""
-    pretend(plan(workspace, "base")[0], {"dev_bleu": 20.0})
+    pretend(plan(workspace, "base")[0], {"dev_bleu_paper": 20.0})
     store, _ = open_store(workspace)
     sql = "SELECT measured_bleu, other_code FROM table3 WHERE trial = 'base' AND scale = 'smoke'"
     assert store.fetch(sql).to_pylist() == [{"measured_bleu": 20.0, "other_code": 0}]
@@ -136,7 +136,7 @@ def test_broken_run_folder_is_told_and_does_not_hide_the_others(
     workspace: Workspace, plan: Plan, pretend: Pretend
 ) -> None:
     base, h1 = plan(workspace, "base", "h1")
-    pretend(base, {"dev_bleu": 20.0})
+    pretend(base, {"dev_bleu_paper": 20.0})
     pretend(h1).run_file.write_text("{")
     store, problems = open_store(workspace)
     assert len(problems) == 1
@@ -147,7 +147,7 @@ def test_broken_run_folder_is_told_and_does_not_hide_the_others(
 def test_home_that_may_only_be_read_is_shown_as_it_is(
     workspace: Workspace, plan: Plan, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend(plan(workspace, "base")[0], {"dev_bleu": 20.0})
+    pretend(plan(workspace, "base")[0], {"dev_bleu_paper": 20.0})
     store, _ = open_store(workspace)
     before = decided(store)
     monkeypatch.setattr(Store, "refresh", lambda self: None)  # the tests may run as root, who may write everything
@@ -166,7 +166,7 @@ def test_claims_can_be_filtered_and_keep_the_registrys_order(workspace: Workspac
 
 def test_rebuilt_database_says_the_same(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
     for run in plan(workspace, "base", "h1", seeds=2):
-        pretend(run, {"dev_bleu": made_up_bleu(run)})
+        pretend(run, {"dev_bleu_paper": made_up_bleu(run)})
     before = claim_verdicts(open_store(workspace)[0], None, None, None)
     workspace.database.write_bytes(b"not a database")
     assert claim_verdicts(open_store(workspace, rebuild=True)[0], None, None, None) == before
@@ -179,5 +179,5 @@ def test_registry_in_the_database_is_the_one_in_the_code(workspace: Workspace, t
     directions = store.fetch("SELECT metric, direction, kind FROM claims").to_pylist()
     assert len(directions) == len(STUDY.claims)
     for row in directions:
-        expected = {"dev_bleu": ">", "dev_ppl": "<"}.get(row["metric"]) if row["kind"] == "order" else None
+        expected = {"dev_bleu_paper": ">", "dev_ppl": "<"}.get(row["metric"]) if row["kind"] == "order" else None
         assert row["direction"] == expected

@@ -84,7 +84,9 @@ def _measured_run(probe: AttentionProbe, record: RunRecord, workspace: Workspace
     source = RunFolder(workspace.runs / record.config["work"]["run"])
     status = source.status() if source.path.exists() else None
     if status is None or status.status != "done":
-        state = "was not begun" if status is None else f"is {status.status}" + f" ({status.reason})" * bool(status.reason)
+        state = (
+            "was not begun" if status is None else f"is {status.status}" + f" ({status.reason})" * bool(status.reason)
+        )
         raise ValueError(
             f"it measures {probe.study}/{probe.trial} seed {record.seed} ({source.path.name}), which {state}; "
             "when that is done, start the command again"
@@ -112,7 +114,9 @@ def _scores(figure: int, run: TrainedRun, examples: Sequence[Example]):
     for name, found in measures.items():
         yield _score(name, found, signature)
     if figure == 5:
-        yield from _role_scores(parsed, layers, f"attention:encoder|layers:{layers[0]}-{layers[-1]}|words:to-sum,from-mean")
+        yield from _role_scores(
+            parsed, layers, f"attention:encoder|layers:{layers[0]}-{layers[-1]}|words:to-sum,from-mean"
+        )
     (own,) = read_sentences(run.model, run.vocabulary, [_paper_reading(run, figure)], [layer], ["encoder"])
     for name, value, details in _paper_measures(figure, own, layer):
         yield Score(name, value, signature, f"paper/figure{figure}/en", 1, details)
@@ -123,9 +127,7 @@ def _parse(run: TrainedRun, examples: Sequence[Example], layers: Sequence[int]) 
     texts = [example.text("en") for example in examples]
     pieces = run.vocabulary.encode_batch(texts)
     for start in range(0, len(examples), _AT_ONCE):
-        readings = [
-            Reading(str(i), texts[i], pieces[i]) for i in range(start, min(start + _AT_ONCE, len(examples)))
-        ]
+        readings = [Reading(str(i), texts[i], pieces[i]) for i in range(start, min(start + _AT_ONCE, len(examples)))]
         for example, read in zip(
             examples[start:], read_sentences(run.model, run.vocabulary, readings, layers, ["encoder"]), strict=False
         ):

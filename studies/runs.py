@@ -19,7 +19,7 @@ from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
 from studies.scales import Scale
 from studies.study import Study
-from studies.work import Training, Work
+from studies.work import TRAINING, Training, Work
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,7 +65,7 @@ class PlannedRun:
     config: RunConfig
     folder: RunFolder
     status: RunStatus
-    work: Work = Training()
+    work: Work = TRAINING
     needs: PlannedRun | None = None
 
     @property
@@ -140,8 +140,9 @@ def plan_runs(
             )
         missing, fingerprint = data_states[config.data]
         needed: list[PlannedRun | None] = [None] * num_seeds
-        if not isinstance(trial.work, Training):
-            needed = plan_runs(get_study(trial.work.study), scale, num_seeds, workspace, [trial.work.trial])
+        if trial.work.measures is not None:
+            other, name = trial.work.measures
+            needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
         for seed, needs in enumerate(needed, start=1):
             stored = config.to_dict() | trial.work.to_config(needs and needs.record.run)
             run = provenance.run_id(study.name, trial.name, seed, scale.name, stored, fingerprint, code_version())
@@ -165,10 +166,24 @@ def plan_runs(
     return planned
 
 
+def with_needed(requested: Sequence[tuple[Study, Sequence[PlannedRun]]]) -> list[tuple[Study, Sequence[PlannedRun]]]:
+    """A request, and before it the runs that it measures and does not ask for, by their study."""
+    needed = needed_runs(run for _, runs in requested for run in runs)
+    studies = dict.fromkeys(run.record.study for run in needed)
+    return [
+        *((get_study(name), [run for run in needed if run.record.study == name]) for name in studies),
+        *requested,
+    ]
+
+
 def needed_runs(planned: Iterable[PlannedRun]) -> list[PlannedRun]:
     """The runs that these measure and that are not among them, each once."""
     planned = list(planned)
     asked = {run.record.run for run in planned}
-    return list({
-        run.needs.record.run: run.needs for run in planned if run.needs is not None and run.needs.record.run not in asked
-    }.values())
+    return list(
+        {
+            run.needs.record.run: run.needs
+            for run in planned
+            if run.needs is not None and run.needs.record.run not in asked
+        }.values()
+    )

@@ -84,8 +84,8 @@ def run_on_ray(
 ) -> None:
     """Carry out these runs with Ray Tune and return when all have ended, or on Ctrl-C with what is done kept.
 
-    Those that measure others' runs come last. The longest start first, so that the machine is not left with one long run at the end. Data is prepared once,
-    before any trial starts.
+    Trainings come first, the longest before the others, so that the machine is not left with one long run at the end;
+    what measures a finished run comes after them. Data is prepared once, before any trial starts.
 
     Raises:
         ScheduleError: a trial does not fit anywhere.
@@ -99,7 +99,7 @@ def run_on_ray(
         on_start()
         trainings.sort(key=lambda run: -training_flops(run.config.model, run.config.train))
         _fit(trainings, workspace, resources, max_concurrent)
-        # What measures a finished run comes when the trainings are over, and needs no GPU.
+        # No GPU is needed to look at a model.
         _fit([run for run in runs if not run.trains], workspace, replace(resources, gpus=0), max_concurrent)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from core.config import RunConfig
 from studies.claim import Claim
 from studies.scales import Scale
-from studies.work import Training, Work
+from studies.work import TRAINING, Training, Work
 
 
 def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: str = "") -> ValueError:
@@ -31,7 +31,12 @@ class Trial:
     group: str
     label: str
     change: Callable[[RunConfig], RunConfig]
-    work: Work = Training()
+    work: Work = TRAINING
+
+    @property
+    def trains(self) -> bool:
+        """Whether it costs a training."""
+        return isinstance(self.work, Training)
 
     def config(self, scale: Scale) -> RunConfig:
         """The complete configuration at a scale."""

@@ -22,6 +22,10 @@ _HERE = Path(__file__).parent
 class Training:
     """Trains a model from nothing, then scores it."""
 
+    @property
+    def measures(self) -> None:
+        """No other trial."""
+
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """Nothing: the configuration is the training's own."""
         return {}
@@ -42,6 +46,11 @@ class AttentionProbe:
     trial: str
     trained: bool = True
 
+    @property
+    def measures(self) -> tuple[str, str]:
+        """The study and the trial whose run must be done before."""
+        return self.study, self.trial
+
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""
         sources = provenance_of("attention.py", "attention_probe.py")
@@ -49,6 +58,7 @@ class AttentionProbe:
 
 
 Work = Training | AttentionProbe
+TRAINING = Training()
 
 _KINDS = {kind.__name__: kind for kind in (AttentionProbe,)}
 

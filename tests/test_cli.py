@@ -88,7 +88,15 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "data",
     }
     assert named == {path[0] for path in COMMANDS}
-    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "add", "remove", "check"}
+    assert {path[1] for path in COMMANDS if len(path) == 2} == {
+        "list",
+        "show",
+        "fetch",
+        "add",
+        "remove",
+        "check",
+        "export",
+    }
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -133,7 +141,7 @@ def test_list_shows_the_study_and_its_scales(cli: Cli) -> None:
         (["status"], 1),
         (["claims", "table3", "--scale", "smoke"], 57),
         (["claims", "--scale", "paper", "--verdict", "blocked"], 57),
-        (["data", "list"], 3),
+        (["data", "list"], 6),
         (["query", "SELECT * FROM table3", "--format", "json"], 60),
         (["query", "FROM runs", "--format", "json"], 1),
     ],

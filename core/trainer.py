@@ -12,10 +12,10 @@ from torch import Tensor
 
 from core.checkpoint import Checkpoint, CheckpointError
 from core.config import RunConfig
-from core.data.batching import Batch, UpdateStream, collate, evaluation_batches
+from core.data.batching import UpdateStream, evaluation_batches
 from core.data.split import ParallelSplit
-from core.data.vocabulary import PAD_ID
 from core.loss import LossSums, projected_cross_entropy
+from core.packing import PackedBatch, pack
 from core.schedule import learning_rate
 from core.transformer import Transformer
 
@@ -47,11 +47,10 @@ class Evaluation:
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
 
-def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> LossSums:
-    """Summed losses of one padded batch; the vocabulary product sees real target pieces only."""
-    hidden = model(batch.src, batch.tgt_in)
-    real = batch.tgt_out != PAD_ID
-    return projected_cross_entropy(hidden[real], model.embedding.weight, batch.tgt_out[real], label_smoothing)
+def batch_loss(model: Transformer, batch: PackedBatch, label_smoothing: float) -> LossSums:
+    """Summed losses of one batch: its forward pass, and what of its backward pass the loss makes beforehand."""
+    hidden = model.forward_packed(batch)
+    return projected_cross_entropy(hidden, model.embedding.weight, batch.tgt_out, label_smoothing)
 
 
 @torch.inference_mode()
@@ -61,9 +60,9 @@ def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int) ->
     model.eval()
     nll, num_pieces = 0.0, 0
     for indices in evaluation_batches(split, max_batch_tokens):
-        batch = collate(split, indices, device)
+        batch = pack(split, indices, device)
         nll += batch_loss(model, batch, label_smoothing=0.0).nll.double().item()
-        num_pieces += int((batch.tgt_out != PAD_ID).sum())
+        num_pieces += batch.tgt_out.numel()
     model.train(was_training)
     return Evaluation(nll / num_pieces, num_pieces)
 
@@ -126,7 +125,7 @@ class Trainer:
         num_pieces = sum(int(split.tgt_lengths[indices].sum()) for indices in micro_batches)
         self.optimizer.zero_grad(set_to_none=True)
         for indices in micro_batches:
-            sums = batch_loss(self.model, collate(split, indices, self.device), self.config.optim.label_smoothing)
+            sums = batch_loss(self.model, pack(split, indices, self.device), self.config.optim.label_smoothing)
             (sums.smoothed / num_pieces).backward()
             # Sums stay on the device: reading them here would make it wait after every micro-batch.
             self._window.loss = self._window.loss + sums.smoothed.detach().double()

@@ -118,7 +118,8 @@ class SinusoidPositions(nn.Module):
 
     def add_at(self, x: Tensor, positions: NDArray[np.int64]) -> Tensor:
         """x (n, d_model), row i at positions[i]; returns x + PE, the same shape."""
-        return x + self._rows(int(positions.max()) + 1, x)[torch.from_numpy(positions).to(x.device)]
+        rows = self._rows(int(positions.max()) + 1, x)
+        return x + rows.index_select(0, torch.from_numpy(positions).to(x.device))
 
     def _rows(self, num: int, like: Tensor) -> Tensor:
         """The table, with `num` rows at least, in the type and on the device of `like`."""

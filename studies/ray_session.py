@@ -12,17 +12,21 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# The memory that a training step frees is kept for the next one; glibc would give it back and fault it in again, which
+# costs a third of the time at small sizes.
+MEMORY_ENVIRONMENT = {
+    "MALLOC_TRIM_THRESHOLD_": str(2**32),
+    "MALLOC_MMAP_THRESHOLD_": str(2**32),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # with it verbose=0 prints nothing
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # metrics are in the run folders
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # without it a trial that asked for no GPU sees all of them
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    # The memory that a training step frees is kept for the next one; glibc would give it back and fault it in again,
-    # which costs a third of the time at small sizes.
-    "MALLOC_TRIM_THRESHOLD_": str(2**32),
-    "MALLOC_MMAP_THRESHOLD_": str(2**32),
-    "MALLOC_TOP_PAD_": str(2**26),
+    **MEMORY_ENVIRONMENT,
 }
 
 

@@ -23,7 +23,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from reports.drawing import GRID, INK, MORE_SERIES, MUTED, PAPER, SERIES, drawing
-from results.attention_file import KINDS, SentenceAttention
+from results.attention_file import SentenceAttention
 
 View = Literal["columns", "matrix", "grid"]
 VIEWS: tuple[View, ...] = get_args(View)

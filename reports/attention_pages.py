@@ -266,9 +266,9 @@ def _distance_panel(scores: Sequence[data.Row], name: str) -> Panel | None:
             trained = score["trial"] == TRIAL
             color, words = (SERIES[1], "trained") if trained else (SERIES[0], "untrained")
             axes.plot(
-                distances, [found[distance]["heads"] for distance in distances], "o-" if trained else "o--", color=color,
-                markerfacecolor=color if trained else PAPER, markersize=5, linewidth=1.3,
-                label=None if words in named else words,
+                distances, [found[distance]["heads"] for distance in distances],
+                "o-" if trained else "o--", color=color, markerfacecolor=color if trained else PAPER, markersize=5,
+                linewidth=1.3, label=None if words in named else words,
             )  # fmt: skip
             named.add(words)
         axes.set_title("Heads at the completion, by distance")

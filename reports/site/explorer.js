@@ -244,7 +244,12 @@ function point(found) {
   light();
 }
 
+// A token that moves under a pointer at rest does not count as pointed at: the keyboard may have moved it there.
+let resting = "";
 maps.addEventListener("pointerover", (event) => {
+  const place = `${event.clientX} ${event.clientY}`, moved = place !== resting;
+  resting = place;
+  if (!moved) return;
   const found = tokenOf(event.target);
   if (found && !state.held && event.pointerType !== "touch") point(found);
 });

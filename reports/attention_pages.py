@@ -20,15 +20,12 @@ from reports import data
 from reports.attention import KIND_NAMES, draw_sentence, find_word, head_color
 from reports.drawing import INK, MUTED, PAPER, SERIES, Panel, drawing, panel, plain
 from reports.explorer import write_explorer
-from reports.pages import Fragment, number, render
+from reports.pages import EXPLORED_STUDY, HEADS_PAGE, Fragment, number, render
 from results.attention_file import AttentionFile, SentenceAttention, load
 from results.errors import ResultsError
 
 TRIAL, NULL_TRIAL = "attention", "untrained"
-HEADS_PAGE = "heads"
 LEAST_VERBS = 5
-EXPLORED = "figure5"
-"""The study whose probe keeps all layers and kinds."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +144,13 @@ def _in_words(
 def all_heads(database: Path | str, runs: Path | str, scale: str) -> Fragment:
     """Every head of the encoder on the sentence of Figure 4, a grid a layer."""
     try:
-        probed = find_probe(database, runs, EXPLORED, scale)
+        probed = find_probe(database, runs, EXPLORED_STUDY, scale)
     except ResultsError as error:
         return _empty(f"No picture: {error}.")
     if probed is None:
-        return _empty(f"No picture yet: aiayn run {EXPLORED} --scale {scale} measures a run and keeps its attention.")
+        return _empty(
+            f"No picture yet: aiayn run {EXPLORED_STUDY} --scale {scale} measures a run and keeps its attention."
+        )
     sentence = probed.file.sentence("paper/figure4")
     panels = []
     for layer in sentence.layers:
@@ -287,11 +286,11 @@ def roles(database: Path | str, scale: str) -> Fragment:
     """A table of the encoder's heads: the relation that each looks along best, and where its weight goes."""
     scores = [
         score
-        for score in data.study_scores(database, EXPLORED, scale)
+        for score in data.study_scores(database, EXPLORED_STUDY, scale)
         if score["name"] == "relation_heads" and score["trial"] == TRIAL
     ]
     if not scores:
-        return _empty(f"Nothing is measured yet: aiayn run {EXPLORED} --scale {scale}.")
+        return _empty(f"Nothing is measured yet: aiayn run {EXPLORED_STUDY} --scale {scale}.")
     first = scores[0]
     rows = [dict(role) for role in first["details"]["roles"]]
     for role in rows:
@@ -305,7 +304,7 @@ def roles_drawn(database: Path | str, scale: str) -> Fragment:
     """Where the encoder's heads put their weight, a bar a head: neighbours, itself, the end, marks, and the rest."""
     scores = [
         score
-        for score in data.study_scores(database, EXPLORED, scale)
+        for score in data.study_scores(database, EXPLORED_STUDY, scale)
         if score["name"] == "relation_heads" and score["trial"] == TRIAL
     ]
     if not scores:
@@ -363,7 +362,7 @@ def build_explorer(database: Path | str, runs: Path | str, scale: str, output: P
         ResultsError: the file of weights is missing or damaged.
     """
     page = output / explorer_name(scale)
-    probed = find_probe(database, runs, EXPLORED, scale)
+    probed = find_probe(database, runs, EXPLORED_STUDY, scale)
     if probed is None:
         page.unlink(missing_ok=True)
         return None

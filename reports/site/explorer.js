@@ -244,12 +244,11 @@ function point(found) {
   light();
 }
 
-// A token that moves under a pointer at rest does not count as pointed at: the keyboard may have moved it there.
+// A token that comes to lie under a pointer at rest is not pointed at: bold letters or the keyboard moved it there.
 let resting = "";
+document.addEventListener("pointermove", (event) => { resting = `${event.clientX} ${event.clientY}`; });
 maps.addEventListener("pointerover", (event) => {
-  const place = `${event.clientX} ${event.clientY}`, moved = place !== resting;
-  resting = place;
-  if (!moved) return;
+  if (resting === `${event.clientX} ${event.clientY}`) return;
   const found = tokenOf(event.target);
   if (found && !state.held && event.pointerType !== "touch") point(found);
 });

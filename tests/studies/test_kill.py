@@ -104,7 +104,8 @@ def numbers(workspace: Workspace, run: PlannedRun) -> tuple[list[dict], list[dic
     metrics = query(
         store,
         "SELECT step, split, name, value FROM metrics "
-        f"WHERE run = '{run.record.run}' AND name <> 'tokens_per_second' AND NOT starts_with(name, 'seconds_') ORDER BY ALL",
+        f"WHERE run = '{run.record.run}' AND name <> 'tokens_per_second' AND NOT starts_with(name, 'seconds_') "
+        "ORDER BY ALL",
     )
     scores = query(store, f"SELECT * FROM scores WHERE run = '{run.record.run}' ORDER BY name")
     return metrics.to_pylist(), scores.to_pylist()

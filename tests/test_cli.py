@@ -367,7 +367,7 @@ def test_corpora_are_listed_shown_fetched_and_checked(cli: Cli, tmp_path: Path) 
     assert len(shown["parts"]["en-fr"]["fingerprint"]) == 16
     assert {source["file"]: source["checksum"][:7] for source in shown["sources"]}["train.en.gz"] == "sha256:"
     text = cli("data", "show", "wmt14").stdout.decode()
-    for part in ("step train en-fr", "at most 175 words a side", "training-giga-fren.tar", "Bojar et al. 2014"):
+    for part in ("step train.en-fr", "at most 175 words a side", "training-giga-fren.tar", "Bojar et al. 2014"):
         assert part in text
     assert cli("data", "fetch", "grammar").stdout == b"grammar: embedded\n"
     checked = cli("data", "check", "grammar", "--pair", "en-de")

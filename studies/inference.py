@@ -211,11 +211,3 @@ def fit_exponent(sizes: ArrayLike, costs: ArrayLike) -> Fit:
     degrees = len(sizes) - 2
     error = np.sqrt((residuals**2).sum(axis=-1) / degrees / (around @ around))
     return Fit(slope[()], Spread(error[()], degrees))
-
-
-def percentile_interval(replicates: ArrayLike) -> tuple[float, float]:
-    """The middle 95% of bootstrap replicates, (replicates,) floats."""
-    import numpy as np
-
-    low, high = np.quantile(np.asarray(replicates, float), (LEVEL, 1.0 - LEVEL))
-    return float(low), float(high)

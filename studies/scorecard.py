@@ -10,7 +10,7 @@ from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
 from studies.claim import Claim
 from studies.departures import list_departures
-from studies.measured import read_measured
+from studies.gather import read_measured
 from studies.registry import STUDIES
 from studies.rows import claim_rows, published_rows, study_rows
 from studies.runs import Workspace, code_version, corpus_obstacle, judging_version
@@ -21,7 +21,7 @@ from studies.verdict import FULL_SCALE, Question, decide_family
 if TYPE_CHECKING:
     import pyarrow
 
-# A corpus and the languages of it that are read.
+# A corpus and the languages of it that are read; none for trees.
 Data = tuple[str, tuple[str, ...]]
 
 
@@ -73,8 +73,8 @@ def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
             data = study.trial(name).config(scale).data
             yield data.corpus, (data.src, data.tgt)
         elif claim.identity is not None and scale.name == claim.identity.scale:
-            corpus, _, languages = claim.identity.dataset.split("/")
-            yield corpus, tuple(languages.split("-"))
+            corpus, _, *languages = claim.identity.dataset.split("/")
+            yield corpus, tuple(languages[0].split("-")) if languages else ()
 
 
 def _obstacles(store: Store) -> dict[Data, str | None]:
@@ -87,7 +87,7 @@ def _obstacles(store: Store) -> dict[Data, str | None]:
         for data in _data_of(study, claim, scale)
     }
     folder = Workspace(store.home).data
-    return {data: corpus_obstacle(*data, folder) for data in sorted(wanted)}
+    return {(corpus, languages): corpus_obstacle(corpus, languages or None, folder) for corpus, languages in wanted}
 
 
 def _basis(store: Store, obstacles: dict[Data, str | None]) -> str:

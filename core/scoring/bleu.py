@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from core.scoring.bootstrap import LEAST_SENTENCES, LEVEL, SAMPLES, SEED, score_interval
+from core.scoring.bootstrap import LEAST_SENTENCES, LEVEL, SAMPLES, SEED, Interval, resampled_scores
 from core.scoring.checks import check_outputs, check_references, find_warnings, length_warning
 from core.scoring.protocol import BleuProtocol, Protocol, protocols
 
@@ -65,8 +65,13 @@ def _score(
     result = protocol.score(hypotheses, references)
     details = {**common, "warnings": list(warnings), "test_set_interval": None}
     if len(references) >= LEAST_SENTENCES:
-        interval = score_interval(protocol.statistics(hypotheses, references), protocol)
-        details["test_set_interval"] = asdict(interval) | {"level": LEVEL, "samples": SAMPLES, "seed": SEED}
+        resampled = resampled_scores(protocol.statistics(hypotheses, references), protocol)
+        details["test_set_interval"] = {
+            **asdict(Interval.of(resampled)),
+            **{"level": LEVEL, "samples": SAMPLES, "seed": SEED},
+            # With another run's, draw by draw, they give the interval of the difference.
+            "replicates": [round(score, 4) for score in resampled.tolist()],
+        }
     if isinstance(protocol, BleuProtocol):
         details["warnings"] += length_warning(result.ratio)
         details |= {

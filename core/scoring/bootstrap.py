@@ -83,15 +83,16 @@ def resample(statistics: NDArray[np.float64], samples: int = SAMPLES, seed: int 
     return totals
 
 
-def score_interval(
+def resampled_scores(
     statistics: NDArray[np.float64], protocol: Protocol, samples: int = SAMPLES, seed: int = SEED
-) -> Interval:
-    """The 95% interval of one output's score over the choice of sentences; `statistics` are `Protocol.statistics`.
+) -> NDArray[np.float64]:
+    """(samples,): the score of each resampled test set. The draws depend on the number of sentences and the seed alone,
+    so two outputs of one test set are compared draw by draw.
 
     Raises:
         ValueError: as `resample`.
     """
-    return Interval.of(protocol.from_statistics(resample(statistics, samples, seed)))
+    return protocol.from_statistics(resample(statistics, samples, seed))
 
 
 def compare_paired(
@@ -108,9 +109,7 @@ def compare_paired(
     """
     if first.shape != second.shape:
         raise ValueError(f"{len(first)} sentences against {len(second)}: only outputs of one test set are compared")
-    totals = resample(np.hstack([first, second]), samples, seed)
-    sides = np.hsplit(totals, 2)
-    resampled = [protocol.from_statistics(side) for side in sides]
+    resampled = [resampled_scores(side, protocol, samples, seed) for side in (first, second)]
     scores = [float(protocol.from_statistics(side.sum(axis=0))) for side in (first, second)]
     difference = scores[0] - scores[1]
     # Resampled differences scatter about the measured one; shifted to scatter about 0 they are what chance does.

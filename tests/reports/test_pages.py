@@ -80,8 +80,34 @@ class _Reader(HTMLParser):
 
 
 def _claim(**values):
-    names = ("claim", "study", "cell", "statement", "expected", "tolerance", "unit", "scale", "measured", "low", "high")
-    return dict.fromkeys(names) | {"num_runs": 0, "reason": None, "verdict": "agrees", "claim": "c"} | values
+    names = (
+        "claim",
+        "study",
+        "cell",
+        "statement",
+        "expected",
+        "tolerance",
+        "unit",
+        "scale",
+        "measured",
+        "low",
+        "high",
+        "test_low",
+        "test_high",
+    )
+    return (
+        dict.fromkeys(names)
+        | {
+            "num_runs": 0,
+            "misquote": False,
+            "reading": "",
+            "full_size": False,
+            "reason": None,
+            "verdict": "agrees",
+            "claim": "c",
+        }
+        | values
+    )
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))

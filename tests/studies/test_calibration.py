@@ -14,8 +14,9 @@ import pytest
 
 from studies.claim import METRICS, Claim
 from studies.inference import LEVEL, Spread, estimate, evidence, holm
+from studies.measurements import Measurements
 from studies.scales import PAPER, SeedSpread
-from studies.verdict import Measurements, Question, decide_family
+from studies.verdict import Question, decide_family
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "reports" / "calibration.json"

@@ -31,7 +31,7 @@ Plan = Callable[..., list[PlannedRun]]
 
 @pytest.fixture(scope="module")
 def references(tiny_data: Path) -> dict[str, list[str]]:
-    return {split: GRAMMAR.load_split(split, "de", tiny_data) for split in ("dev", "test")}
+    return {split: GRAMMAR.load_pair(split, "en", "de", tiny_data)[1] for split in ("dev", "test")}
 
 
 def write_run(run: PlannedRun, outputs: dict[str, list[str]], references: dict[str, list[str]], **changes) -> RunFolder:
@@ -148,7 +148,7 @@ def test_examples_begin_with_the_greatest_difference(
         write_run(run, {"dev": output}, references)
     found = compare(empty, num_examples=5).examples
     assert [example.line for example in found] == [7, 10]  # no other differs
-    sources = GRAMMAR.load_split("dev", "en", tiny_data)
+    sources = GRAMMAR.load_pair("dev", "en", "de", tiny_data)[0]
     assert (found[0].source, found[0].reference) == (sources[6], lines[6])
     assert (found[0].outputs, found[1].outputs) == ((lines[6], ""), (lines[9], f"{lines[9]} Ja."))
     assert found[0].scores == pytest.approx((100.0, 0.0))
@@ -251,6 +251,11 @@ def test_a_stored_score_that_the_output_does_not_give_is_refused(damaged: Worksp
     with pytest.raises(ResultsError, match=r"stored 99\.0000 by .*; its output scores \d"):
         compare(damaged)
     compare(damaged, metric="chrf")
+
+
+def test_comparing_needs_no_torch() -> None:
+    program = "import sys, studies.comparison; sys.exit('torch' in sys.modules or 'ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 
 # The command ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from studies.inference import (
     evidence,
     fit_exponent,
     holm,
-    percentile_interval,
     seeds_needed,
 )
 
@@ -235,7 +234,3 @@ def test_exponent_of_a_power_law_and_its_error_are_linregress_on_logarithms() ->
 def test_fit_refuses_what_has_no_exponent(sizes: list[float], costs: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit_exponent(sizes, costs)
-
-
-def test_percentile_interval_is_the_middle_95_percent() -> None:
-    assert percentile_interval(np.arange(1001)) == (25.0, 975.0)

@@ -242,6 +242,19 @@ def test_data_that_changed_since_the_plan_fails_the_run(
     assert "grammar changed since the run was planned" in run.folder.status().reason
 
 
+def test_b06_references_that_cannot_be_scored_fail_the_run_before_it_trains(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    monkeypatch.setattr(trial.ParallelSplit, "tgt_lines", property(lambda split: split.src_lines))
+    execute(run, workspace)
+    state = run.folder.status()
+    assert state.status == "failed"
+    assert "the references should be German and read like English; give the de side" in state.reason
+    assert lines(run.folder) == []
+
+
 def test_failed_run_goes_on_from_its_checkpoint_when_the_cause_is_gone(
     unbroken: RunFolder,
     new_workspace: Callable[[], Workspace],

@@ -15,9 +15,10 @@ from scipy import stats
 from results.records import VERDICTS
 from studies.claim import METRICS, Budget, Claim, Identity
 from studies.inference import Spread
+from studies.measurements import Measurements, ScoreIdentity
 from studies.registry import STUDIES
 from studies.scales import PAPER, SCALES, SMOKE, Scale, SeedSpread
-from studies.verdict import Measurements, Question, ScoreIdentity, Verdict, decide, decide_family
+from studies.verdict import Question, Verdict, decide, decide_family
 
 ORDER = Claim("s.order", "cell", "first is better", "order", "dev_bleu", ("first", "second"), "6.2")
 LOWER = replace(ORDER, id="s.lower", metric="dev_ppl")

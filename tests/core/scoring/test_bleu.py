@@ -4,11 +4,12 @@ import hashlib
 import json
 import math
 
+import numpy as np
 import pytest
 import sacrebleu
 
 from core.scoring.bleu import TextScore, hash_lines, score_text
-from core.scoring.bootstrap import score_interval
+from core.scoring.bootstrap import Interval, compare_paired, resampled_scores
 from core.scoring.checks import ScoringError
 from core.scoring.protocol import CHRF, PAPER_ENDE, PAPER_ENFR, SACREBLEU_13A
 
@@ -127,11 +128,34 @@ def test_each_score_has_the_uncertainty_of_its_test_set():
     hypotheses = [line if number % 3 else "Satz fehlt hier." for number, line in enumerate(references)]
     for name, protocol in (("bleu", SACREBLEU_13A), ("bleu_paper", PAPER_ENDE), ("chrf", CHRF)):
         found = score(hypotheses, references)[name]
-        interval = score_interval(protocol.statistics(hypotheses, references), protocol)
-        stored = {"low": interval.low, "high": interval.high, "level": 0.95, "samples": 1_000, "seed": 12_345}
-        assert found.details["test_set_interval"] == stored
+        interval = Interval.of(resampled_scores(protocol.statistics(hypotheses, references), protocol))
+        stored = dict(found.details["test_set_interval"])
+        replicates = stored.pop("replicates")
+        assert stored == {"low": interval.low, "high": interval.high, "level": 0.95, "samples": 1_000, "seed": 12_345}
         assert interval.low < found.value < interval.high
+        again = Interval.of(np.array(replicates))
+        assert (len(replicates), again.low, again.high) == (
+            1_000,
+            pytest.approx(interval.low),
+            pytest.approx(interval.high),
+        )
     assert bleu(hypotheses[:9], references[:9]).details["test_set_interval"] is None  # too few to resample
+
+
+def test_kept_replicates_of_two_outputs_give_their_paired_interval():
+    """The draws are those of `compare_paired`, and so sacreBLEU's."""
+    references = [f"Satz {number} steht hier und ist lang genug." for number in range(40)]
+    outputs = [[line if number % k else "Satz fehlt hier." for number, line in enumerate(references)] for k in (3, 5)]
+    for name, protocol in (("bleu", SACREBLEU_13A), ("bleu_paper", PAPER_ENDE)):
+        kept = [
+            np.array(score(output, references)[name].details["test_set_interval"]["replicates"]) for output in outputs
+        ]
+        expected = compare_paired(*(protocol.statistics(output, references) for output in outputs), protocol).interval
+        found = Interval.of(kept[0] - kept[1])
+        assert (found.low, found.high) == (
+            pytest.approx(expected.low, abs=2e-4),
+            pytest.approx(expected.high, abs=2e-4),
+        )
 
 
 def test_details_can_be_written_as_json():

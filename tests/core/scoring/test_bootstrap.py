@@ -10,7 +10,7 @@ import pytest
 from sacrebleu.significance import PairedTest
 
 from core.scoring import bootstrap
-from core.scoring.bootstrap import Interval, compare_paired, resample, score_interval
+from core.scoring.bootstrap import Interval, compare_paired, resample, resampled_scores
 from core.scoring.protocol import CHRF, PAPER_ENDE, SACREBLEU_13A, Protocol
 
 NOUNS = ["Hund", "Katze", "Frau", "Mann", "Kind", "E-Mail", "Haus", "Garten", "Film", "Buch"]
@@ -48,7 +48,7 @@ def test_numbers_are_sacrebleus(
     assert mine.p_value == pytest.approx(expected[1].p_value, abs=1e-12)
     for interval, result in zip(mine.intervals, expected, strict=True):
         assert (interval.high - interval.low) / 2 == pytest.approx(result.ci, abs=1e-3)  # there in float32
-    assert mine.intervals[0] == score_interval(statistics[0], protocol, samples=300, seed=77)
+    assert mine.intervals[0] == Interval.of(resampled_scores(statistics[0], protocol, samples=300, seed=77))
 
 
 def test_a_draw_counts_every_sentence_as_often_as_it_was_drawn() -> None:
@@ -68,8 +68,12 @@ def test_draws_do_not_depend_on_how_many_are_held_at_a_time(draws: int, monkeypa
 
 def test_same_seed_same_numbers_and_another_seed_others(texts: tuple[Text, Text, Text]) -> None:
     statistics = SACREBLEU_13A.statistics(texts[1], texts[0])
-    assert score_interval(statistics, SACREBLEU_13A) == score_interval(statistics, SACREBLEU_13A)
-    assert score_interval(statistics, SACREBLEU_13A) != score_interval(statistics, SACREBLEU_13A, seed=2)
+    assert Interval.of(resampled_scores(statistics, SACREBLEU_13A)) == Interval.of(
+        resampled_scores(statistics, SACREBLEU_13A)
+    )
+    assert Interval.of(resampled_scores(statistics, SACREBLEU_13A)) != Interval.of(
+        resampled_scores(statistics, SACREBLEU_13A, seed=2)
+    )
 
 
 def test_interval_cuts_off_a_fortieth_at_either_end() -> None:
@@ -80,9 +84,9 @@ def test_interval_cuts_off_a_fortieth_at_either_end() -> None:
 def test_interval_lies_about_the_score_and_shrinks_with_the_test_set(texts: tuple[Text, Text, Text]) -> None:
     statistics = PAPER_ENDE.statistics(texts[1], texts[0])
     score = PAPER_ENDE.score(texts[1], texts[0]).score
-    interval = score_interval(statistics, PAPER_ENDE)
+    interval = Interval.of(resampled_scores(statistics, PAPER_ENDE))
     assert interval.low < score < interval.high
-    larger = score_interval(np.tile(statistics, (16, 1)), PAPER_ENDE)
+    larger = Interval.of(resampled_scores(np.tile(statistics, (16, 1)), PAPER_ENDE))
     assert (larger.high - larger.low) / (interval.high - interval.low) == pytest.approx(1 / 4, rel=0.15)
 
 

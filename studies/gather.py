@@ -11,7 +11,7 @@ from typing import Any
 from results.store import Store
 from studies.claim import Budget
 from studies.inference import Spread
-from studies.verdict import Measurements, ScoreIdentity
+from studies.measurements import Measurements, ScoreIdentity
 
 Row = Mapping[str, Any]
 

@@ -6,6 +6,7 @@ Errors end here: what a person got wrong is one line on stderr and exit 2, work 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -78,6 +79,8 @@ Address = Annotated[
 ]
 GpusPerTrial = Annotated[int | None, typer.Option("--gpus-per-trial", min=0, help="Instead of the scale's own number.")]
 MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", min=1, help="Most trials at one time.")]
+CorpusName = Annotated[str, typer.Argument(help="A corpus, as in aiayn data list.")]
+PairName = Annotated[str | None, typer.Option("--pair", help="Only this pair of languages, such as en-de.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Run again what is done; the old runs are set aside.")]
 
 
@@ -88,7 +91,17 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     markdown = "markdown"
+    latex = "latex"
     parquet = "parquet"
+
+
+class ClaimsFormat(StrEnum):
+    """Forms of the scorecard: two for people, two for programs."""
+
+    table = "table"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
 
 
 @app.command("list")
@@ -331,16 +344,20 @@ def claims(
     study: Annotated[str | None, typer.Argument(help="Only this study's claims.")] = None,
     verdict: Annotated[str | None, typer.Option("--verdict", help="Only claims with this verdict.")] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="Only at this scale.")] = None,
+    format_: Annotated[
+        ClaimsFormat, typer.Option("--format", help="Text for people, Markdown, or every column as csv or json.")
+    ] = ClaimsFormat.table,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Claims: expected and measured value, interval, verdict, reason.
+    """The scorecard: how each claim stands, what was measured with its interval, and why.
 
     \b
     Examples:
       aiayn claims table3 --scale smoke
-      aiayn claims --verdict agrees --json
+      aiayn claims --verdict "not run"
+      aiayn claims --format markdown > scorecard.md
     """
     from results.records import VERDICTS
     from studies.scorecard import claim_verdicts
@@ -351,8 +368,24 @@ def claims(
         raise no_such("verdict", verdict, VERDICTS, ", ".join(VERDICTS))
     if scale is not None:
         get_scale(scale)
-    rows = claim_verdicts(_store(home), study, verdict, scale)
-    _print_rows(("claim", "scale", "kind", "expected", "measured", "low", "high", "verdict", "reason"), rows, as_json)
+    found = claim_verdicts(_store(home), study, verdict, scale)
+    form = ClaimsFormat.json if as_json else format_
+    if form in (ClaimsFormat.csv, ClaimsFormat.json):
+        from results.output import write
+
+        write(found, form.value)
+    elif not found.num_rows:
+        of = f" of {study}" if study else ""
+        at = f" at scale {scale}" if scale else ""
+        print(f"no claim{of}{at}" + (f" has the verdict {verdict}" if verdict else ""))
+    else:
+        from reports.scorecard_text import as_markdown, print_text, sections
+
+        shown = sections(found.to_pylist(), gather=verdict is None)
+        if form is ClaimsFormat.markdown:
+            sys.stdout.write(as_markdown(shown))
+        else:
+            print_text(shown, sys.stdout)
 
 
 @app.command()
@@ -374,10 +407,11 @@ def query(
     \b
     Examples:
       aiayn query "SELECT * FROM table3"
-      aiayn query "FROM curves WHERE trial = 'base'" --format csv -o base.csv
+      aiayn query "FROM curves WHERE trial = 'base'" -o base.csv
+      aiayn query "SELECT trial, measured_bleu FROM table3 WHERE scale = 'smoke'" -o table3.tex
       aiayn query "SHOW TABLES"
     """
-    from results.output import write
+    from results.output import format_of, write
     from results.query import query as ask
 
     if sql is None and not rebuild:
@@ -385,9 +419,8 @@ def query(
     store = _store(home, rebuild=rebuild)
     if sql is None:
         return
-    suffix = output.suffix.removeprefix(".") if output is not None else ""
-    format_ = format_ or (Format(suffix) if suffix in list(Format) else Format.table)
-    write(ask(store, sys.stdin.read() if sql == "-" else sql), format_.value, output)
+    answer = ask(store, sys.stdin.read() if sql == "-" else sql)
+    write(answer, format_.value if format_ else format_of(output), output)
 
 
 @app.command()
@@ -487,69 +520,170 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
 
 
 @data_app.command("show")
-def data_show(name: str, home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
-    """One corpus: splits, sources, checksums, citation.
+def data_show(name: CorpusName, home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = False) -> None:
+    """One corpus: splits, steps of cleaning with their counts, sources with their checksums, terms, state.
 
     \b
     Example:
-      aiayn data show multi30k
+      aiayn data show wmt14
     """
     from core.data import corpora
+    from core.data.describe import describe, facts
 
     folder = Workspace(home).data
-    corpus = corpora.get(name, folder)
-    facts = [
-        ("name", corpus.name),
-        ("description", corpus.description),
-        ("languages", " ".join(corpus.languages)),
-        *((f"split {split}", f"{count:,} lines" if count else "as made") for split, count in corpus.splits.items()),
-        ("licence", corpus.licence),
-        ("citation", corpus.citation),
-        ("state", str(corpus.state(folder))),
-        *((f"source {source.file}", f"{source.url} {source.checksum}") for source in corpus.sources),
-    ]
-    _print_rows(("property", "value"), facts, as_json)
+    description = describe(corpora.get(name, folder), folder)
+    if as_json:
+        print(json.dumps(description, indent=1, ensure_ascii=False))
+    else:
+        _print_rows(("property", "value"), facts(description), False)
 
 
 @data_app.command("fetch")
-def data_fetch(name: str, home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+def data_fetch(name: CorpusName, pair: PairName = None, home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     """Download a corpus and verify it; does nothing where it is here already.
+
+    Files that AIAYN_DATA/NAME holds are used instead of downloads.
+
+    \b
+    Examples:
+      aiayn data fetch multi30k
+      aiayn data fetch wmt14 --pair en-de
+    """
+    import logging
+
+    from core.data import corpora
+
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("core.data").setLevel(logging.INFO)
+    folder = Workspace(home).data
+    corpus = corpora.get(name, folder)
+    languages = _languages(corpus, pair)
+    corpus.fetch(folder, languages)
+    print(f"{name}: {corpus.state(folder, languages)}")
+
+
+@data_app.command("add")
+def data_add(
+    name: Annotated[str, typer.Argument(help="What the corpus is to be called.")],
+    src: Annotated[Path, typer.Option("--src", help="Source side of the training text: one segment a line, UTF-8.")],
+    tgt: Annotated[Path, typer.Option("--tgt", help="Its target side, line by line translations; .gz is read too.")],
+    src_lang: Annotated[str, typer.Option("--src-lang", help="Language of the source, such as en.")],
+    tgt_lang: Annotated[str, typer.Option("--tgt-lang", help="Language of the target, such as de.")],
+    dev_src: Annotated[Path | None, typer.Option("--dev-src", help="Source side of the split dev.")] = None,
+    dev_tgt: Annotated[Path | None, typer.Option("--dev-tgt", help="Its target side.")] = None,
+    test_src: Annotated[Path | None, typer.Option("--test-src", help="Source side of the split test.")] = None,
+    test_tgt: Annotated[Path | None, typer.Option("--test-tgt", help="Its target side.")] = None,
+    clean: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--clean", help="Filter training pairs: empty, markup, long, ratio, copies or repeated; in order."
+        ),
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Leave the files where they are and remember their checksums.")
+    ] = False,
+    licence: Annotated[str, typer.Option("--licence", help="Terms, to be shown with the corpus.")] = "not stated",
+    citation: Annotated[str, typer.Option("--citation", help="What to cite.")] = "not stated",
+    description: Annotated[str, typer.Option("--description", help="A few words.")] = "",
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Make aligned files of your own a corpus of this workspace: checked, remembered, ready for runs.
 
     \b
     Example:
-      aiayn data fetch multi30k
+      aiayn data add letters --src train.en --tgt train.de --src-lang en --tgt-lang de --dev-src dev.en --dev-tgt dev.de
     """
-    from core.data import corpora
+    from core.data import corpora, own_corpora
 
-    folder = Workspace(home).data
-    corpus = corpora.get(name, folder)
-    corpus.fetch(folder)
-    print(f"{name}: {corpus.state(folder)}")
+    files = {"train": (src, tgt)}
+    for split, one, other in (("dev", dev_src, dev_tgt), ("test", test_src, test_tgt)):
+        if (one is None) != (other is None):
+            raise ValueError(f"split {split} has one side; give both --{split}-src and --{split}-tgt, or neither")
+        if one is not None:
+            files[split] = (one, other)
+    corpus = own_corpora.add(
+        Workspace(home).data,
+        name,
+        (src_lang, tgt_lang),
+        files,
+        taken=corpora.CORPORA,
+        clean=clean or (),
+        in_place=in_place,
+        licence=licence,
+        citation=citation,
+        description=description,
+    )
+    counts = ", ".join(f"{split} {count:,}" for split, count in corpus.splits.items())
+    print(f"{name}: {counts} pairs {src_lang}-{tgt_lang}; look for faults with: aiayn data check {name}")
+
+
+@data_app.command("remove")
+def data_remove(name: CorpusName, home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Forget a corpus that was added and delete what was copied of it; files left in place stay.
+
+    \b
+    Example:
+      aiayn data remove letters
+    """
+    from core.data import own_corpora
+
+    own_corpora.remove(Workspace(home).data, name)
+    print(f"{name}: removed")
 
 
 @data_app.command("check")
 def data_check(
     names: Annotated[list[str] | None, typer.Argument(help="Corpora; without one, all that are here.")] = None,
+    pair: PairName = None,
     home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Read corpora whole and check counts, encoding and checksums.
+    """Read corpora whole and report faults and warnings; exit 1 where there is a fault.
+
+    Faults make numbers wrong: text that the loader refuses, sides that are swapped or not in their language, a test
+    set that was trained on, text that is still escaped or in sub-words. Without --pair, every pair with the corpus'
+    first language is read.
 
     \b
-    Example:
+    Examples:
       aiayn data check grammar
+      aiayn data check multi30k --pair en-fr --json
     """
     from core.data import corpora
+    from core.data.check import check
 
     folder = Workspace(home).data
-    known = corpora.known(folder)
-    for name in names or [name for name, corpus in known.items() if corpus.state(folder).kind != "not fetched"]:
-        corpus = corpora.get(name, folder)
-        if corpus.state(folder).kind == "not fetched":
-            raise ValueError(f"corpus {name} is not here; get it with: aiayn data fetch {name}")
-        corpus.verify(folder)
-        languages = ", ".join(corpus.languages)
-        print(f"{name}: {sum(corpus.splits.values()):,} lines in each of {languages}, all as expected")
+    chosen = [corpora.get(name, folder) for name in names] if names else corpora.known(folder).values()
+    reports = []
+    for corpus in chosen:
+        state = corpus.state(folder)
+        if not names and state.kind in ("not fetched", "not here"):
+            continue
+        if state.kind == "not fetched" and corpus.obstacle(folder) is None:
+            raise ValueError(f"corpus {corpus.name} is not here; get it with: aiayn data fetch {corpus.name}")
+        reports += check(corpus, folder, _languages(corpus, pair))
+    if as_json:
+        print(json.dumps([report.to_dict() for report in reports], indent=1, ensure_ascii=False))
+    else:
+        for report in reports:
+            for rows in (report.splits, report.findings):
+                if rows:
+                    _print_rows([name.replace("_", " ") for name in rows[0]._fields], rows, False)
+            print(f"{report.conclusion}\n{report.basis}".rstrip())
+    raise typer.Exit(1 if any(report.num_faults for report in reports) else 0)
+
+
+def _languages(corpus: Any, pair: str | None) -> tuple[str, str] | None:
+    """The two languages of a corpus that a pair such as en-de means."""
+    from core.data.translation_corpus import TranslationCorpus
+
+    if pair is None:
+        return None
+    if not isinstance(corpus, TranslationCorpus):
+        raise ValueError(f"corpus {corpus.name} is for {corpus.task} and has no pairs of languages; leave out --pair")
+    return corpus.find_pair(pair)
 
 
 @app.command()
@@ -666,6 +800,8 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Run the command line; every error ends here as one line and an exit code."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("core").setLevel(logging.INFO)  # what long work on data says of itself
     # Workers run in other folders: what the user named relative to this one must be found from there too.
     if os.environ.get("AIAYN_DATA"):
         os.environ["AIAYN_DATA"] = str(Path(os.environ["AIAYN_DATA"]).absolute())

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Positions = Literal["sinusoid", "learned"]
+VocabularyKind = Literal["bpe", "wordpiece"]
 
 
 def _require(condition: bool, message: str) -> None:
@@ -67,6 +68,8 @@ class DataConfig:
 
     `max_train_pieces` drops training pairs with a longer side (in word pieces, end symbol included);
     the number dropped is recorded with the run.
+    `vocab_kind` says how a word is cut into pieces: "bpe" (EN-DE) or "wordpiece" (EN-FR, section 5.1). The pieces
+    are learned on both sides of `vocab_sample_pairs` training pairs, spread evenly; None takes all of them.
     """
 
     corpus: str
@@ -76,6 +79,8 @@ class DataConfig:
     dev_split: str
     test_split: str
     max_train_pieces: int = 256
+    vocab_kind: VocabularyKind = "bpe"
+    vocab_sample_pairs: int | None = None
 
     def __post_init__(self) -> None:
         _require(self.src != self.tgt, f"src and tgt are both {self.src!r}; a translation needs two languages")
@@ -84,6 +89,12 @@ class DataConfig:
             f"vocab_size={self.vocab_size} is too small for a vocabulary with its special symbols",
         )
         _require(self.max_train_pieces >= 2, f"max_train_pieces={self.max_train_pieces} must be at least 2")
+        known = ("bpe", "wordpiece")
+        _require(self.vocab_kind in known, f"vocab_kind={self.vocab_kind!r} must be 'bpe' or 'wordpiece'")
+        _require(
+            self.vocab_sample_pairs is None or self.vocab_sample_pairs >= 1,
+            f"vocab_sample_pairs={self.vocab_sample_pairs} must be at least 1, or None for all training pairs",
+        )
 
 
 @dataclass(frozen=True)

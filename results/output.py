@@ -1,12 +1,14 @@
-"""Writing an answer: a table for the terminal, or csv, json, markdown, parquet for whatever comes next.
+"""Writing an answer: a table for the terminal, or csv, json, markdown, latex, parquet for whatever comes next.
 
-NULL stays told apart: empty in csv and markdown, null in json, a dash in the terminal's table.
+NULL stays told apart: empty in csv, markdown and latex, null in json, a dash in the terminal's table. Parquet keeps all
+types; csv and json keep every digit of a number; markdown and latex round for reading.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import secrets
 import sys
 import unicodedata
@@ -21,10 +23,16 @@ from results.errors import QueryError
 if TYPE_CHECKING:
     import pyarrow
 
-FORMATS = ("table", "csv", "json", "markdown", "parquet")
+FORMATS = ("table", "csv", "json", "markdown", "latex", "parquet")
+SUFFIXES = {**{format: format for format in FORMATS}, "md": "markdown", "tex": "latex"}
 MAX_TABLE_ROWS = 1_000  # in the terminal's table; the other formats write all
 MAX_CELL = 60
 NULL_MARK = "–"
+
+
+def format_of(output: Path | None) -> str:
+    """The format that a file's name asks for; a table where it asks for none."""
+    return SUFFIXES.get(output.suffix.removeprefix(".").lower(), "table") if output else "table"
 
 
 def write(table: pyarrow.Table, format: str, output: Path | None = None, stream: TextIO | None = None) -> None:
@@ -152,6 +160,55 @@ def _write_markdown(table: pyarrow.Table, stream: TextIO) -> None:
     stream.writelines("| " + " | ".join(row) + " |\n" for row in _rows(table, cell))
 
 
+# What TeX reads as something else, and signs that its usual fonts lack.
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    "'": r"\textquotesingle{}",
+    "<": "$<$",
+    ">": "$>$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "√": r"$\surd$",
+    "−": "$-$",
+    "–": r"\textendash{}",
+    "…": r"\dots{}",
+    "ε": r"$\epsilon$",
+    "α": r"$\alpha$",
+}
+
+
+def _latex(text: str) -> str:
+    escaped = "".join(_LATEX.get(character, character) for character in _one_line(text))
+    return re.sub("([-,])(?=\\1)", r"\1{}", escaped)  # two hyphens or commas in a row are another sign to TeX
+
+
+def _write_latex(table: pyarrow.Table, stream: TextIO) -> None:
+    """A tabular with the rules of booktabs, to be put into a table or to be read in with \\input."""
+
+    def cell(value: Any) -> str:
+        text = _human(value) if isinstance(value, float) else _text(value)
+        return "" if text is None else _latex(text)
+
+    def line(cells: Sequence[str]) -> str:
+        # The lines before would take a bracket or a star at its beginning for their option.
+        return ("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(cells) + " \\\\\n"
+
+    alignment = "".join("r" if numeric else "l" for numeric in _numeric(table))
+    stream.write("% \\usepackage[T1]{fontenc}, \\usepackage{booktabs}, \\usepackage{textcomp}\n")
+    stream.write(f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n")
+    stream.write(line([_latex(name) for name in table.column_names]) + "\\midrule\n")
+    stream.writelines(map(line, _rows(table, cell)))
+    stream.write("\\bottomrule\n\\end{tabular}\n")
+
+
 def _numeric(table: pyarrow.Table) -> list[bool]:
     import pyarrow.types as types
 
@@ -255,4 +312,5 @@ WRITERS: dict[str, Callable[[Any, TextIO], None]] = {
     "csv": _write_csv,
     "json": _write_json,
     "markdown": _write_markdown,
+    "latex": _write_latex,
 }

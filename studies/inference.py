@@ -3,12 +3,13 @@
 A score's mean over n seeds has the standard error s / sqrt(n), and (mean - truth) / error follows Student's t. Three
 rules keep that honest for few seeds (`tests/benchmarks/calibration.py` measures how honest):
 
-- **Floor.** The spread s is the larger of the observed one and the one known before, and t has the degrees of freedom
-  of whichever of the two rests on more seeds. Dividing by the larger can only widen, so for normal noise an interval
-  is right whenever the spread known before is, and whatever that is, once the seeds at hand are no fewer.
+- **Floor.** While fewer seeds are at hand than the spread known before rests on, s is the larger of that one and the
+  observed one, and t has the degrees of freedom of the one known before. Dividing by the larger can only widen, so for
+  normal noise an interval is right whenever the spread known before is. Later the seeds at hand speak for themselves.
 - **Allowance.** A mean of few skewed values errs more often than t says, since all of them can lie on the short side
-  and look alike. In a difference of two runs the skew cancels, and the floor catches it elsewhere. Where neither does,
-  and for a single seed, p-values are multiplied by 5: a 99% interval takes the place of the 95% one.
+  and look alike. In a difference of two runs the skew cancels; in one trial's values the floor, which stays for them,
+  catches it. Where neither does, and for a single seed, p-values are multiplied by 5: a 99% interval takes the place
+  of the 95% one.
 - **Correction.** Claims of one table at one scale are a family, corrected by Holm's method.
 
 Functions take and give numpy arrays or plain numbers, so that a simulation runs through the very code that decides.
@@ -103,7 +104,7 @@ def estimate(values: ArrayLike, known: Spread | None = None, skew_cancels: bool 
 
     Args:
         values: (..., n) floats, n >= 1: a trial's values, or differences of two trials paired by seed.
-        known: the spread of such values as known before, floor of the observed one; its `sd` may be (...).
+        known: the spread of such values as known before; its `sd` may be (...).
         skew_cancels: the values are differences of two runs whose noise has one shape.
     """
     import numpy as np
@@ -113,7 +114,11 @@ def estimate(values: ArrayLike, known: Spread | None = None, skew_cancels: bool 
     observed = array.std(axis=-1, ddof=1) if num_seeds > 1 else np.zeros(array.shape[:-1])
     spread, degrees = observed, num_seeds - 1
     if known is not None:
-        spread, degrees = np.maximum(observed, known.sd), max(degrees, known.degrees)
+        if skew_cancels and degrees >= known.degrees:
+            spread = np.where(observed > LEAST_SPREAD, observed, known.sd)
+        else:
+            spread = np.maximum(observed, known.sd)
+        degrees = max(degrees, known.degrees)
     skew_is_met = skew_cancels or known is not None
     return Estimate(array.mean(axis=-1)[()], num_seeds, observed[()], spread[()], degrees, skew_is_met)
 

@@ -117,7 +117,7 @@ def what_differs(claim: Claim, scale: Scale, samples: Sequence[Measurements]) ->
             return f"other protocol: the claim is about {' and '.join(lacking)}, the score is {each.signature}"
     for trial, sample, budget in zip(claim.trials, samples, wanted.budgets, strict=True):
         for found_budget in sample.budgets:
-            if not _same_budget(found_budget, budget):
+            if not same_budget(found_budget, budget):
                 return (
                     f"other budget: {trial} had {_budget_words(found_budget)}, and the claim is about "
                     f"{_budget_words(budget)}"
@@ -125,7 +125,8 @@ def what_differs(claim: Claim, scale: Scale, samples: Sequence[Measurements]) ->
     return None
 
 
-def _same_budget(found: Budget, wanted: Budget) -> bool:
+def same_budget(found: Budget, wanted: Budget) -> bool:
+    """Whether a training was as long, on about as many tokens an update, as the claim's."""
     return found.train_steps == wanted.train_steps and all(
         math.isclose(have, want, rel_tol=BUDGET_TOLERANCE)
         for have, want in (

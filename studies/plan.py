@@ -19,11 +19,11 @@ from results.records import RunRecord, RunResult
 from results.run_folder import RunFolder
 from studies.claim import Budget
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
+from studies.measurements import same_budget
 from studies.prospects import LIKELY, Prospect, prospects
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.study import Study
-from studies.verdict import same_budget
 
 # As core.checkpoint keeps them, and one that is being written.
 KEPT_CHECKPOINTS = 2

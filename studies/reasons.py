@@ -30,9 +30,7 @@ def number(value: float) -> str:
 
 def p_values(raw: float, adjusted: float, family_size: int) -> str:
     """The p-value of a claim alone, and corrected for the claims that are tested with it."""
-    if family_size == 1:
-        return f"p {_p(raw)}"
-    return f"p {_p(raw)}, {_p(adjusted)} as one of {family_size} claims"
+    return f"p {_p(raw)}" + (f", as one of {family_size} claims {_p(adjusted)}" if family_size > 1 else "")
 
 
 def _p(value: float) -> str:

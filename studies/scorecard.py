@@ -124,18 +124,19 @@ def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tupl
 def claim_verdicts(
     store: Store, study: str | None = None, verdict: str | None = None, scale: str | None = None
 ) -> pyarrow.Table:
-    """Claims with their verdicts, in the registry's order and each from the smallest scale to the largest, filtered."""
+    """Claims with their verdicts, filtered: study by study, each from the smallest scale to the largest, in order."""
     return store.fetch(
         """
         SELECT c.study, claim, v.scale, c.cell, c.statement, c.kind, c.metric,
                c.direction, c.expected, c.tolerance, c.unit, c.misquote,
                v.measured, v.low, v.high, v.test_low, v.test_high, v.num_runs,
                v.verdict, v.p_value, v.p_adjusted, v.family_size, v.alone, v.reason
-        FROM verdicts AS v JOIN claims AS c USING (claim) JOIN internal.scales AS s USING (scale)
+        FROM verdicts AS v JOIN claims AS c USING (claim) JOIN studies USING (study)
+        JOIN internal.scales AS s USING (scale)
         WHERE ($study IS NULL OR c.study = $study)
           AND ($verdict IS NULL OR v.verdict = $verdict)
           AND ($scale IS NULL OR v.scale = $scale)
-        ORDER BY c.rowid, s.size
+        ORDER BY studies.rowid, s.size, c.rowid
         """,
         {"study": study, "verdict": verdict, "scale": scale},
     )

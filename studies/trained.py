@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.config import DecodeConfig, RunConfig
+from core.data.corpus import DataError
 from core.data.vocabulary import Vocabulary
 from results.errors import ResultsError
 from results.records import RunRecord
@@ -71,7 +72,20 @@ def load_run(folder: RunFolder) -> TrainedRun:
     config = RunConfig.from_dict(payload["config"])
     model = Transformer(config.model)
     model.load_state_dict(payload["model"])
-    return TrainedRun(record, config, model.eval(), Vocabulary.load(folder.path / "vocabulary.json"))
+    return TrainedRun(record, config, model.eval(), _load_vocabulary(folder))
+
+
+def _load_vocabulary(folder: RunFolder) -> Vocabulary:
+    """The vocabulary that the run was trained with; with another one its output would be nonsense."""
+    path = folder.path / "vocabulary.json"
+    remedy = "put the original file back, or train the run again with --rerun"
+    try:
+        vocabulary = Vocabulary.load(path)
+    except DataError as error:
+        raise DataError(f"{error}; {remedy}") from error
+    if folder.artifact("vocabulary", path) not in folder.result().artifacts:
+        raise DataError(f"{path} is not the one that the run was trained with; {remedy}")
+    return vocabulary
 
 
 def translate_lines(

@@ -173,12 +173,10 @@ def _examine(question: Question) -> Verdict | _Test:
         return _decide_counted(question, draft)
     if not sample.has_spread:
         seeds = "1 seed tells" if sample.num_seeds == 1 else f"{sample.num_seeds} equal seeds tell"
-        known = f"and none is known at scale {scale.name}"
-        return replace(
-            draft, reason=f"{reasons.statement(claim, sample.mean)}; {seeds} nothing about the spread, {known}"
-        )
+        lacking = f"{seeds} nothing about the spread, and none is known at scale {scale.name}"
+        return replace(draft, reason=f"{reasons.statement(claim, sample.mean)}; {lacking}")
     region = claimed_region(claim)
-    return _Test(question, sample, region, evidence(sample, *region), reasons.statement(claim, sample.mean), draft)
+    return _Test(question, sample, source, region, evidence(sample, *region), draft)
 
 
 def _without_values(
@@ -256,10 +254,8 @@ def _decide_computed(claim: Claim, computed: float) -> Verdict:
 
 def _decide_counted(question: Question, draft: Verdict) -> Verdict:
     claim, counted = question.claim, draft.measured
-    reason = (
-        f"counted: {reasons.number(counted)} {claim.unit}".rstrip()
-        + f" against {reasons.expected(claim)}; no seed changes it"
-    )
+    number = f"{reasons.number(counted)} {claim.unit}".rstrip()
+    reason = f"counted: {number} against {reasons.expected(claim)}; no seed changes it"
     word = _word(question, _is_within(claim, counted))
     return replace(draft, verdict=word, reason=reason, low=counted, high=counted)
 
@@ -287,13 +283,14 @@ def _conclude(test: _Test, holds_p: float, fails_p: float, family_size: int, num
     raw, adjusted = (test.evidence.holds, holds_p) if points else (test.evidence.fails, fails_p)
     word, alone = test.word(holds_p, fails_p), test.word(test.evidence.holds, test.evidence.fails)
     parts = [
-        test.statement,
-        reasons.basis(test.question.claim, test.question.scale, test.sample),
+        reasons.statement(test.question.claim, test.sample.mean),
+        reasons.basis(test.question.claim, test.sample, test.source),
         reasons.p_values(float(raw), adjusted, family_size),
     ]
     if word == "undecided":
+        parts[-1] += f", where {LEVEL} is needed"
         if alone != word:
-            parts[-1] += f", which alone would be {alone}"
+            parts.append(f"alone it would be {alone}")
         parts.append(_seeds_in_words(test, num_open, family_size))
     return replace(
         test.draft,

@@ -88,7 +88,7 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "data",
     }
     assert named == {path[0] for path in COMMANDS}
-    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "check"}
+    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "add", "remove", "check"}
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -133,7 +133,7 @@ def test_list_shows_the_study_and_its_scales(cli: Cli) -> None:
         (["status"], 1),
         (["claims", "table3", "--scale", "smoke"], 57),
         (["claims", "--scale", "paper", "--verdict", "blocked"], 57),
-        (["data", "list"], 2),
+        (["data", "list"], 3),
         (["query", "SELECT * FROM table3", "--format", "json"], 60),
         (["query", "FROM runs", "--format", "json"], 1),
     ],
@@ -191,7 +191,20 @@ def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
         (["claims", "--scale", "big"], ["no scale 'big'"]),
         (["report", "table9"], ["no study 'table9'"]),
         (["data", "show", "multi3k"], ["no corpus 'multi3k'; close: multi30k"]),
-        (["data", "check", "wmt14"], ["no corpus 'wmt14'"]),
+        (["data", "check", "wmt14"], ["corpus wmt14 en-de is not here", "aiayn data fetch wmt14 --pair en-de"]),
+        (["data", "check", "multi30k"], ["corpus multi30k is not here", "aiayn data fetch multi30k"]),
+        (["data", "check", "grammar", "--pair", "en-es"], ["grammar has no pair 'en-es'", "en-de, en-fr, de-fr"]),
+        (["data", "fetch", "wmt14", "--pair", "de-fr"], ["wmt14 has no pair 'de-fr'", "en-de, en-fr"]),
+        (["data", "remove", "grammar"], ["no corpus was added under the name 'grammar'"]),
+        (["data", "add", "x", "--src", "a", "--tgt", "b", "--src-lang", "en"], ["--tgt-lang", "aiayn data add --help"]),
+        (
+            ["data", "add", "x", "--src", "a", "--tgt", "b", "--src-lang", "en", "--tgt-lang", "en"],
+            ["both sides are 'en'"],
+        ),
+        (
+            ["data", "add", "x", "--src", "a", "--tgt", "b", "--src-lang", "en", "--tgt-lang", "de", "--dev-src", "c"],
+            ["give both --dev-src and --dev-tgt"],
+        ),
         (["data", "fetch", "gramar"], ["no corpus 'gramar'; close: grammar"]),
         (["data"], ["Missing command", "aiayn data --help"]),
         (["translate", "abcdef"], ["no finished run 'abcdef'", "aiayn status"]),
@@ -303,15 +316,21 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize("fault", [name for name in BROKEN if name != "a file missing"])
 def test_broken_corpus_is_found_by_the_check(fault: str, cli: Cli, tmp_path: Path) -> None:
     change, part = BROKEN[fault]
     write_corpus(tmp_path / "corpora", change)
-    result = cli("data", "check", "multi30k", env={"AIAYN_DATA": "corpora"})
-    message = result.stderr.decode()
-    assert result.returncode == 2
-    assert len(message.splitlines()) == 1
-    assert part in message
+    arguments = ("data", "check", "multi30k", "--pair", "en-de")
+    result = cli(*arguments, env={"AIAYN_DATA": "corpora"})
+    assert result.returncode == 1, result.stderr
+    assert result.stderr == b""
+    assert part in result.stdout.decode()
+
+
+def test_corpus_with_a_file_missing_is_refused_by_the_check(cli: Cli, tmp_path: Path) -> None:
+    change, part = BROKEN["a file missing"]
+    write_corpus(tmp_path / "corpora", change)
+    refused(cli("data", "check", "multi30k", "--pair", "en-de", env={"AIAYN_DATA": "corpora"}), part)
 
 
 @pytest.mark.parametrize(
@@ -334,19 +353,70 @@ def test_corpora_are_listed_shown_fetched_and_checked(cli: Cli, tmp_path: Path) 
     listed = {row["corpus"]: row for row in json.loads(cli("data", "list", "--json").stdout)}
     assert listed["grammar"]["state"] == "embedded"
     assert (listed["multi30k"]["state"], listed["multi30k"]["lines"]) == ("not fetched", 32_014)
-    facts = {row["property"]: row["value"] for row in json.loads(cli("data", "show", "multi30k", "--json").stdout)}
-    assert facts["split train"] == "29,000 lines"
-    assert "sha256" in facts["source train.en.gz"]
+    assert (listed["wmt14"]["state"], listed["wmt14"]["lines"]) == ("not fetched", None)
+    shown = json.loads(cli("data", "show", "multi30k", "--json").stdout)
+    assert shown["splits"]["train"] == 29_000
+    assert len(shown["parts"]["en-fr"]["fingerprint"]) == 16
+    assert {source["file"]: source["checksum"][:7] for source in shown["sources"]}["train.en.gz"] == "sha256:"
+    text = cli("data", "show", "wmt14").stdout.decode()
+    for part in ("step train en-fr", "at most 175 words a side", "training-giga-fren.tar", "Bojar et al. 2014"):
+        assert part in text
     assert cli("data", "fetch", "grammar").stdout == b"grammar: embedded\n"
-    checked = cli("data", "check")
-    assert checked.stdout == b"grammar: 12,600 lines in each of en, de, fr, all as expected\n"
+    checked = cli("data", "check", "grammar", "--pair", "en-de")
+    assert checked.returncode == 0
+    assert "grammar en-de: no faults, no warnings" in checked.stdout.decode()
     assert list(tmp_path.iterdir()) == []
 
 
+def write_side(path: Path, language: str, numbers: range) -> Path:
+    words = {"en": "the house of the {} is in the old town", "de": "das Haus der {} ist in der alten Stadt"}[language]
+    path.write_text("".join(f"{words.format(number)} .\n" for number in numbers), encoding="utf-8")
+    return path
+
+
+def test_corpus_of_ones_own_is_added_shown_checked_and_removed(cli: Cli, tmp_path: Path) -> None:
+    for split, numbers in (("train", range(500)), ("dev", range(500, 540))):
+        for language in ("en", "de"):
+            write_side(tmp_path / f"{split}.{language}", language, numbers)
+    sides = ["--src", "train.en", "--tgt", "train.de", "--src-lang", "en", "--tgt-lang", "de"]
+    scored = ["--dev-src", "dev.en", "--dev-tgt", "dev.de", "--test-src", "test.en", "--test-tgt", "test.de"]
+    refused(cli("data", "add", "houses", *sides, *scored), "there is no file test.en")
+    added = cli("data", "add", "houses", *sides, *scored[:4], "--clean", "repeated", "--licence", "free")
+    assert added.returncode == 0, added.stderr
+    assert added.stdout == b"houses: train 500, dev 40 pairs en-de; look for faults with: aiayn data check houses\n"
+    refused(cli("data", "add", "houses", *sides), "there is a corpus houses already", "aiayn data remove houses")
+    refused(cli("data", "add", "wmt14", *sides), "wmt14 is a corpus of this project")
+    rows = {row["corpus"]: row for row in json.loads(cli("data", "list", "--json").stdout)}
+    assert (rows["houses"]["lines"], rows["houses"]["licence"]) == (540, "free")
+    shown = json.loads(cli("data", "show", "houses", "--json").stdout)
+    assert [step["kept"] for step in shown["steps"]] == [500, 500, 40]
+    checked = cli("data", "check", "houses", "--json")
+    assert checked.returncode == 0, checked.stderr
+    assert json.loads(checked.stdout)[0]["splits"][0]["pairs"] == 500
+    write_side(tmp_path / "workspace" / "data" / "own" / "houses" / "dev.de", "en", range(540))
+    refused(cli("data", "check", "houses"), "corpus houses en-de is incomplete", "aiayn data remove houses")
+    assert cli("data", "remove", "houses").stdout == b"houses: removed\n"
+    refused(cli("data", "show", "houses"), "no corpus 'houses'")
+    assert (tmp_path / "train.en").exists()
+
+
+def test_corpus_with_its_sides_swapped_fails_the_check(cli: Cli, tmp_path: Path) -> None:
+    """B06."""
+    for language in ("en", "de"):
+        write_side(tmp_path / f"train.{language}", language, range(500))
+    sides = ["--src", "train.de", "--tgt", "train.en", "--src-lang", "en", "--tgt-lang", "de"]
+    assert cli("data", "add", "houses", *sides).returncode == 0
+    checked = cli("data", "check", "houses")
+    assert checked.returncode == 1
+    assert "the source is declared en and reads like de" in checked.stdout.decode()
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("AIAYN_DATA"), reason="set AIAYN_DATA to a folder with multi30k")
 def test_real_corpus_passes_the_check(cli: Cli) -> None:
-    result = cli("data", "check", "multi30k", env={"AIAYN_DATA": os.environ["AIAYN_DATA"]})
-    assert result.stdout == b"multi30k: 32,014 lines in each of en, de, fr, all as expected\n", result.stderr
+    result = cli("data", "check", "multi30k", "--pair", "en-de", env={"AIAYN_DATA": os.environ["AIAYN_DATA"]})
+    assert result.returncode == 0, result.stdout
+    assert "multi30k en-de: no faults, 4 warnings" in result.stdout.decode()
 
 
 # Machine, terminal, pipes ---------------------------------------------------------------------------------------------

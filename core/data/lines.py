@@ -38,8 +38,8 @@ def is_markup(line: str) -> bool:
 class LineStream:
     """The segments of a UTF-8 text; the line feed after the last one is optional.
 
-    Each iteration reads the text anew. When one has come to its end, `num_lines`, `num_bytes` and `sha256` are those
-    of the text, uncompressed, with a line feed after every line.
+    Each iteration reads the text anew. When one has come to its end, `num_lines` and `sha256` are those of the
+    text, uncompressed, with a line feed after every line.
 
     Args:
         open_bytes: opens the text's bytes.
@@ -52,7 +52,7 @@ class LineStream:
     def __init__(self, open_bytes: Callable[[], AbstractContextManager[BinaryIO]], origin: str) -> None:
         self._open_bytes = open_bytes
         self.origin = origin
-        self.num_lines = self.num_bytes = 0
+        self.num_lines = 0
         self.sha256 = ""
 
     @classmethod
@@ -62,13 +62,12 @@ class LineStream:
 
     def __iter__(self) -> Iterator[str]:
         digest = hashlib.sha256()
-        self.num_lines = self.num_bytes = 0
+        self.num_lines = 0
         for raw in self._whole_lines():
             digest.update(raw)
             lines = self._decode(raw)
             yield from lines
             self.num_lines += len(lines)
-            self.num_bytes += len(raw)
         self.sha256 = digest.hexdigest()
 
     def read_through(self) -> LineStream:

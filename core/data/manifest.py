@@ -36,12 +36,6 @@ class RecordedText:
     sha256: str
     num_bytes: int
 
-    @classmethod
-    def of_file(cls, path: Path) -> RecordedText:
-        """Read a file whole and write down what it holds; DataError where it cannot be read."""
-        lines = LineStream.of_file(path).read_through()
-        return cls(path, lines.num_lines, lines.sha256, path.stat().st_size)
-
     @property
     def is_as_recorded(self) -> bool:
         """Whether the file is there and has its size; reads no text."""

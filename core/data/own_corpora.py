@@ -136,7 +136,7 @@ def add(
 
 
 def remove(cache_dir: Path, name: str) -> None:
-    """Forget a corpus and delete what was copied of it; files left in place stay.
+    """Forget a corpus and delete what was copied and prepared of it; files left in place stay.
 
     Raises:
         ValueError: a person added no corpus of this name.
@@ -146,6 +146,10 @@ def remove(cache_dir: Path, name: str) -> None:
     aside = folder.with_name(f".{uuid.uuid4().hex}")
     folder.rename(aside)  # gone at once, for whoever looks now
     shutil.rmtree(aside)
+    prepared = re.compile(re.escape(name) + r"-[A-Za-z0-9-]+-[0-9a-f]{12}")
+    for path in cache_dir.glob(f"{name}-*"):
+        if prepared.fullmatch(path.name):
+            shutil.rmtree(path)
 
 
 def _home(cache_dir: Path) -> Path:
@@ -182,13 +186,12 @@ def _require_sensible(
         raise ValueError("filters write new files; leave them out, or let the corpus be copied")
     seen: dict[Path, str] = {}
     for split, paths in files.items():
-        for path in paths:
+        for side, path in zip(("source", "target"), paths, strict=True):
             if not path.is_file():
                 raise ValueError(f"there is no file {path}")
-            what = f"{split} {'source' if path is paths[0] else 'target'}"
-            other = seen.setdefault(path.resolve(), what)
-            if other != what:
-                raise ValueError(f"{path} is given as {other} and as {what}; each needs a file of its own")
+            earlier = seen.setdefault(path.resolve(), f"{split} {side}")
+            if earlier != f"{split} {side}":
+                raise ValueError(f"{path} is given as {earlier} and as {split} {side}; each needs a file of its own")
 
 
 def _take(

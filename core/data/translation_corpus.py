@@ -77,16 +77,18 @@ class TranslationCorpus(Corpus):
                     pass
 
     def named_pair(self, languages: Languages) -> Languages:
-        """Two languages in the order in which the corpus names them; ValueError, with what is there, where it has not
-        this pair.
-        """
-        for pair in (tuple(languages), tuple(reversed(languages))):
-            if pair in self.pairs:
-                return pair
+        """Two languages in the order in which the corpus names them; ValueError, with what is there, if no pair."""
         for language in languages:
             require_name(language, self.languages, f"{self.name} has no language")
+        return self.find_pair("-".join(languages))
+
+    def find_pair(self, name: str) -> Languages:
+        """The pair that a name such as `en-de` means, either way round; ValueError, with what is there, if none."""
+        for pair in self.pairs:
+            if name in ("-".join(pair), "-".join(reversed(pair))):
+                return pair
         known = ", ".join("-".join(pair) for pair in self.pairs)
-        raise ValueError(f"{self.name} has no pair {'-'.join(languages)}; known, either way round: {known}")
+        raise ValueError(f"{self.name} has no pair {name!r}; known, either way round: {known}")
 
     def require_pair(self, split: str, src: str, tgt: str) -> None:
         """Raise ValueError, with what is there, unless the corpus has this split in these two languages."""
@@ -148,6 +150,7 @@ class _Side:
         self.origin = text.origin
         self.num_lines = 0
         self._num_empty = self._first_empty = 0
+        self._first_markup: tuple[int, str] | None = None
         self._returns = True  # every line so far ended with a carriage return
 
     def __iter__(self) -> Iterator[str]:
@@ -156,10 +159,8 @@ class _Side:
             if is_empty(line):
                 self._num_empty += 1
                 self._first_empty = self._first_empty or self.num_lines
-            elif is_markup(line):
-                raise DataError(
-                    f"{self.origin} line {self.num_lines} is SGML markup ({line.strip()[:40]}); give plain segments"
-                )
+            elif self._first_markup is None and is_markup(line):
+                self._first_markup = (self.num_lines, line.strip()[:40])
             self._returns = self._returns and line.endswith("\r")
             yield line
 
@@ -171,6 +172,9 @@ class _Side:
             )
         if not self.num_lines:
             raise DataError(f"{self.origin} is empty")
+        if self._first_markup is not None:
+            number, line = self._first_markup
+            raise DataError(f"{self.origin} line {number} is SGML markup ({line}); give plain segments")
         if self._num_empty:
             # An empty segment trains nothing, and scorers differ in what it is worth (A22).
             raise DataError(

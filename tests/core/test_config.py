@@ -62,6 +62,8 @@ def test_a_model_that_cannot_be_built_is_refused_by_name_and_value(changes: dict
         (lambda: replace(DATA, tgt="en"), "'en'; a translation needs two languages"),
         (lambda: replace(DATA, vocab_size=3), "vocab_size=3"),
         (lambda: replace(DATA, max_train_pieces=1), "max_train_pieces=1"),
+        (lambda: replace(DATA, vocab_kind="unigram"), "vocab_kind='unigram' must be 'bpe' or 'wordpiece'"),
+        (lambda: replace(DATA, vocab_sample_pairs=0), "vocab_sample_pairs=0 must be at least 1, or None"),
         (lambda: RunConfig(paper_base(40_960), DATA), r"model\.vocab_size=40960 and data\.vocab_size=37000"),
     ],
 )

@@ -119,7 +119,7 @@ def test_what_is_reported_and_when():
             assert values["ppl"] == pytest.approx(math.exp(values["nll"]), rel=1e-12)
         else:
             assert 0 < values["nll"] < values["loss"] + 1  # both in nats a piece
-            assert 0 < values["source_tokens_per_update"] <= 60 + 9
+            assert 0 < values["source_tokens_per_update"] <= 2 * 60  # the targets fill the updates
     assert recorder.seconds == sorted(recorder.seconds)
     assert recorder.seconds[0] > 0
 

@@ -1,4 +1,4 @@
-"""Answers in five formats: nothing lost, NULL told apart, nothing in the data can harm a terminal."""
+"""Answers in six formats: nothing lost, NULL told apart, nothing in the data can harm a terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import io
 import json
 import math
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pyarrow
@@ -16,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.errors import QueryError
-from results.output import write
+from results.output import format_of, write
 
 
 class Terminal(io.StringIO):
@@ -78,11 +80,129 @@ def test_every_type_of_the_database_can_be_written(workspace, tmp_path: Path) ->
         " TIME '10:00' AS clock, INTERVAL 1 DAY AS i, 'ab'::BLOB AS b, [1, 2] AS l, {'a': 1} AS s, MAP {'a': 1} AS m,"
         " true AS y, uuid() AS u, NULL AS nothing, '{\"a\": 1}'::JSON AS j"
     )
-    for format in ("table", "csv", "json", "markdown"):
+    for format in ("table", "csv", "json", "markdown", "latex"):
         assert text_of(table, format)
     row = json.loads(text_of(table, "json"))[0]
     assert (row["h"], row["d"], row["day"], row["t"]) == (10, 1.5, "2020-01-01", "2020-01-01T10:00:00")
     assert (row["l"], row["s"], row["b"], row["nothing"]) == ([1, 2], {"a": 1}, "6162", None)
+
+
+def test_parquet_keeps_every_type_that_it_knows(workspace, tmp_path: Path) -> None:
+    workspace.store.ingest()
+    table = workspace.store.fetch(
+        "SELECT 1.50::DECIMAL(4, 2) AS d, DATE '2020-01-01' AS day, TIMESTAMP '2020-01-01 10:00' AS t, 'ab'::BLOB AS b,"
+        " [1, 2] AS l, {'a': 1} AS s, true AS y, 1::BIGINT AS i, 1::INTEGER AS j, 0.1 + 0.2 AS f, NULL::VARCHAR AS n"
+    )
+    write(table, "parquet", tmp_path / "answer.parquet")
+    read = pyarrow.parquet.read_table(tmp_path / "answer.parquet")
+    assert read.to_pylist() == table.to_pylist()
+    assert [(f.name, f.type) for f in read.schema] == [(f.name, f.type) for f in table.schema]
+
+
+# LaTeX ----------------------------------------------------------------------------------------------------------------
+
+# What TeX draws for each command that `write` uses, written down from the symbol tables of LaTeX, not from the code.
+DRAWN = {
+    **{rf"\{sign}": sign for sign in "&%$#_{}"},
+    r"\textbackslash{}": "\\",
+    r"\textasciitilde{}": "~",
+    r"\textasciicircum{}": "^",
+    r"\textbar{}": "|",
+    r"\textquotedbl{}": '"',
+    r"\textasciigrave{}": "`",
+    r"\textquotesingle{}": "'",
+    r"\textendash{}": "–",
+    r"\dots{}": "…",
+    "$<$": "<",
+    "$>$": ">",
+    "$-$": "−",
+    r"$\leq$": "≤",
+    r"$\geq$": "≥",
+    r"$\pm$": "±",
+    r"$\times$": "×",
+    r"$\surd$": "√",
+    r"$\epsilon$": "ε",
+    r"$\alpha$": "α",
+    "{}": "",
+}
+TOKEN = re.compile(
+    "|".join(re.escape(command) for command in sorted(DRAWN, key=len, reverse=True)) + r"|[^\\${}&%#_^~]"
+)
+
+
+def drawn(cell: str) -> str:
+    """What TeX makes of a cell; fails on any sign that it would not take as text."""
+    assert "--" not in cell
+    assert ",," not in cell
+    tokens = TOKEN.findall(cell)
+    assert "".join(tokens) == cell
+    return "".join(DRAWN.get(token, token) for token in tokens)
+
+
+def latex_rows(text: str) -> list[list[str]]:
+    """The cells of a tabular, heads first, as drawn."""
+    comment, begin, top, head, middle, *body, bottom, end = text.splitlines()
+    assert comment.startswith("% ")
+    assert (begin[:15], top, middle, bottom, end) == (
+        r"\begin{tabular}",
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+        r"\end{tabular}",
+    )
+    assert all(line.endswith(r" \\") for line in (head, *body))
+    return [[drawn(cell) for cell in re.split(r"(?<!\\) ?& ?", line[:-3])] for line in (head, *body)]
+
+
+def test_latex_by_hand() -> None:
+    table = pyarrow.table({"row_of": ["base & big", None, "[1]"], "bleu": [25.80000001, None, 1e-7]})
+    assert text_of(table, "latex").splitlines()[1:] == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"row\_of & bleu \\",
+        r"\midrule",
+        r"base \& big & 25.8 \\",
+        r" &  \\",
+        r"{}[1] & 1e-07 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
+def test_latex_cells_are_drawn_as_they_were(rows: list[tuple[str, str]]) -> None:
+    def shown(text: str) -> str:
+        text = re.sub(r"[\n\r\t]", " ", text)
+        return re.sub(r"[\x00-\x1f\x7f-\x9f]", "�", text).strip()
+
+    table = pyarrow.table({"a": [row[0] for row in rows], "b": [row[1] for row in rows]})
+    found = [[cell.strip() for cell in row] for row in latex_rows(text_of(table, "latex"))]
+    assert found[1:] == [[shown(cell) for cell in row] for row in rows]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (TeX Live's texlive-latex-recommended)")
+def test_tex_itself_takes_the_table(tmp_path: Path) -> None:
+    hostile = [
+        "[1, 2]",
+        "* x",
+        "a & b % c $ d # e _ f { g } h \\ i ~ j ^ k",
+        "<t> | \" ' ` -- --- ,, ?`",
+        "– √2 ± 1 ≤ ≥ ä ß",
+    ]
+    body = text_of(pyarrow.table({"[te_xt]": hostile, "n": range(5)}), "latex")
+    packages = "".join(f"\\usepackage{package}" for package in ("[T1]{fontenc}", "{booktabs}", "{textcomp}"))
+    document = f"\\documentclass{{article}}{packages}\\begin{{document}}\n{body}\\end{{document}}\n"
+    (tmp_path / "x.tex").write_text(document, encoding="utf-8")
+    command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "x.tex"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert result.returncode == 0, result.stdout[-2_000:]
+
+
+def test_format_follows_the_files_name() -> None:
+    names = ("a.csv", "a.json", "a.md", "a.markdown", "a.tex", "a.parquet", "a.TEX", "a.txt", "a")
+    formats = ["csv", "json", "markdown", "markdown", "latex", "parquet", "latex", "table", "table"]
+    assert [format_of(Path(name)) for name in names] == formats
+    assert format_of(None) == "table"
 
 
 def test_two_columns_of_one_name_are_both_shown_or_refused() -> None:
@@ -131,7 +251,7 @@ def test_data_cannot_speak_to_the_terminal() -> None:
 
 
 def test_wrong_format_and_unwritable_file_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match="no format 'xml'; there are: table, csv, json, markdown, parquet"):
+    with pytest.raises(QueryError, match="no format 'xml'; there are: table, csv, json, markdown, latex, parquet"):
         write(SAMPLE, "xml")
     with pytest.raises(QueryError, match=r"cannot write .*nowhere/x.csv \(No such file or directory\)"):
         write(SAMPLE, "csv", tmp_path / "nowhere" / "x.csv")

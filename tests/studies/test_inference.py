@@ -113,8 +113,19 @@ def test_known_spread_is_a_floor_and_lends_its_degrees_of_freedom() -> None:
     # Observed 2.83 is above it, and counts: t(3) x 2.83 / sqrt(2).
     wide = estimate([0.0, 4.0], Spread(1.0, 3))
     assert wide.interval()[1] - wide.mean == pytest.approx(T[3] * 2.0, abs=2e-3)
-    # Ten seeds have more degrees of freedom than the four before them.
-    assert estimate(np.arange(10.0), Spread(1.0, 3)).degrees == 9
+    # Ten seeds have more degrees of freedom than the four before them; one trial's keep the floor against skew.
+    ten = np.linspace(0.0, 0.9, 10)
+    assert estimate(ten, Spread(1.0, 3)).degrees == 9
+    assert estimate(ten, Spread(1.0, 3)).spread == 1.0
+
+
+def test_differences_of_enough_seeds_speak_for_themselves() -> None:
+    three, four = [0.9, 1.0, 1.1], [0.9, 1.0, 1.1, 1.0]
+    assert estimate(three, Spread(1.0, 3), skew_cancels=True).spread == 1.0
+    own = estimate(four, Spread(1.0, 3), skew_cancels=True)
+    assert own.interval() == estimate(four, skew_cancels=True).interval()
+    # Equal numbers say nothing, however many they are.
+    assert estimate([1.0] * 6, Spread(1.0, 3), skew_cancels=True).spread == 1.0
 
 
 @quickly

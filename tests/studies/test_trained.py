@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,23 @@ def test_weights_of_another_run_are_refused(unbroken: RunFolder, tmp_path: Path)
     (moved.path / "model.pt").symlink_to(unbroken.path / "model.pt")
     with pytest.raises(ResultsError, match=f"is of run {record.run}, not of 0123456789ab"):
         load_run(moved)
+
+
+@pytest.mark.parametrize("damage", ["cut", "removed", "changed"])
+def test_a_runs_vocabulary_is_put_back_and_never_deleted(unbroken: RunFolder, tmp_path: Path, damage: str) -> None:
+    copy = tmp_path / unbroken.path.name
+    shutil.copytree(unbroken.path, copy)
+    path = copy / "vocabulary.json"
+    text = path.read_text(encoding="utf-8")
+    if damage == "removed":
+        path.unlink()
+    else:
+        path.write_text(text[: len(text) // 2] if damage == "cut" else text + "\n", encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"vocabulary\.json .*; put the original file back, or train the run again"
+    ) as caught:
+        load_run(RunFolder(copy))
+    assert "delete" not in str(caught.value)
 
 
 def test_lines_are_cut_at_line_feeds_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

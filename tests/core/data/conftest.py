@@ -79,6 +79,12 @@ def real_data(monkeypatch: pytest.MonkeyPatch) -> Path | None:
     return Path(root) if root else None
 
 
+@pytest.fixture(autouse=True)
+def disk_without_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written need not outlive the machine: waiting for the disk would be most of these tests' time."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
 @pytest.fixture
 def local_multi30k(real_data: Path | None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Multi30k's folder, with AIAYN_DATA set; skips the test where there is none."""

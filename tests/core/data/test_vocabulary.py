@@ -3,8 +3,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,8 @@ LINES = [
     "The mayor paid nothing, and the school kept quiet.",
 ] * 5
 LEARNED = Vocabulary.learn(LINES, 350)
+WORD_PIECES = Vocabulary.learn(LINES, 350, "wordpiece")
+KINDS = pytest.mark.parametrize("vocabulary", [LEARNED, WORD_PIECES], ids=["bpe", "wordpiece"])
 AWKWARD = [
     "",
     " ",
@@ -40,23 +44,73 @@ AWKWARD = [
 ]
 
 
-def round_trip(lines: list[str]) -> list[str]:
-    return LEARNED.decode_batch(LEARNED.encode_batch(lines))
+def round_trip(vocabulary: Vocabulary, lines: list[str]) -> list[str]:
+    return vocabulary.decode_batch(vocabulary.encode_batch(lines))
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
-def test_decoding_gives_back_every_line(lines):
-    assert round_trip(lines) == lines
+@KINDS
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_decoding_gives_back_every_line(vocabulary, lines):
+    assert round_trip(vocabulary, lines) == lines
 
 
+@KINDS
 @pytest.mark.parametrize("line", AWKWARD)
-def test_decoding_gives_back_awkward_lines(line):
-    assert round_trip([line]) == [line]
+def test_decoding_gives_back_awkward_lines(vocabulary, line):
+    assert round_trip(vocabulary, [line]) == [line]
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(AWKWARD))
-def test_no_text_encodes_to_a_special_symbol(line):
-    assert all(EOS_ID < piece < LEARNED.size for piece in LEARNED.encode_batch([line])[0])
+@KINDS
+@given(line=st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(AWKWARD))
+def test_a28_no_text_encodes_to_a_special_symbol_and_none_is_unknown(vocabulary, line):
+    assert all(EOS_ID < piece < vocabulary.size for piece in vocabulary.encode_batch([line])[0])
+
+
+@KINDS
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_flat_arrays_hold_what_lists_do(vocabulary, lines):
+    sentences = vocabulary.encode_sentences(lines)
+    assert list(sentences) == vocabulary.encode_batch(lines)
+    assert sentences.flat.dtype == np.uint16
+    assert len(sentences) == len(lines)
+
+
+def test_word_pieces_are_the_longest_that_fit_where_bpe_follows_its_merges():
+    # "bc" is merged before "ab", so that in "zabc" merging leaves "a" alone, and the longest match leaves "c".
+    lines = ["zbc ybc xbc wbc"] * 20 + ["zab yab"] * 20
+    merged, longest = (Vocabulary.learn(lines, 265, kind) for kind in ("bpe", "wordpiece"))
+    assert merged.size == longest.size
+    assert merged.pieces(range(3, merged.size)) == longest.pieces(range(3, longest.size))
+
+    def by_hand(word: str) -> list[str]:
+        known, cut = set(longest.pieces(range(3, longest.size))), []
+        while word:
+            piece = next(word[:end] for end in range(len(word), 0, -1) if word[:end] in known)
+            cut.append(piece)
+            word = word[len(piece) :]
+        return cut
+
+    words = ["zabc", "zbc", "xab", "abcab", "ccba", "bcbc"]
+    cuts = {word: longest.pieces(longest.encode_batch([word])[0]) for word in words}
+    assert cuts == {word: by_hand(f"▁{word}") for word in words}
+    assert cuts["zabc"][-2:] == ["ab", "c"]
+    assert merged.pieces(merged.encode_batch(["zabc"])[0])[-2:] == ["a", "bc"]
+
+
+def test_word_pieces_of_a_very_long_word_take_no_time():
+    line = "x" * 50_000
+    started = time.perf_counter()
+    assert round_trip(WORD_PIECES, [line]) == [line]
+    assert time.perf_counter() - started < 10
+
+
+def test_the_kind_is_part_of_the_identity_and_of_the_file(tmp_path):
+    assert (LEARNED.kind, WORD_PIECES.kind) == ("bpe", "wordpiece")
+    assert LEARNED.fingerprint != WORD_PIECES.fingerprint
+    WORD_PIECES.save(tmp_path / "vocabulary.json")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.json")
+    assert (loaded.kind, loaded.fingerprint) == ("wordpiece", WORD_PIECES.fingerprint)
+    assert loaded.encode_batch(AWKWARD) == WORD_PIECES.encode_batch(AWKWARD)
 
 
 def test_no_training_text_can_spell_a_special_symbol():
@@ -101,7 +155,7 @@ def test_decoding_pieces_that_are_no_text_does_not_fail():
     assert LEARNED.decode_batch([[]]) == [""]
 
 
-def test_the_size_is_the_one_asked_for_when_the_text_allows():
+def test_a27_the_size_is_the_one_asked_for_when_the_text_allows_and_not_the_merges():
     assert LEARNED.size == 350
     assert LEARNED.num_merges == 350 - 3 - 256
     short = Vocabulary.learn(["aa aa ab"], 1000)

@@ -95,6 +95,14 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
+class TreeForm(StrEnum):
+    """Forms of an exported treebank."""
+
+    bracketed = "bracketed"
+    conllu = "conllu"
+    text = "text"
+
+
 class ClaimsFormat(StrEnum):
     """Forms of the scorecard: two for people, two for programs."""
 
@@ -686,6 +694,36 @@ def _languages(corpus: Any, pair: str | None) -> tuple[str, str] | None:
     return corpus.find_pair(pair)
 
 
+@data_app.command("export")
+def data_export(
+    name: str,
+    split: Annotated[str, typer.Option("--split", help="The part to export: train, dev or test.")],
+    format_: Annotated[
+        TreeForm,
+        typer.Option("--format", help="Trees, arcs and antecedents (in MISC, for the grammar alone), or words."),
+    ] = TreeForm.bracketed,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """A treebank's gold trees, as other programs read them.
+
+    \b
+    Examples:
+      aiayn data export grammar --split test
+      aiayn data export grammar --split test --format conllu -o test.conllu
+    """
+    from core.data.corpora import get_treebank
+    from core.data.treebanks.export import export_lines, write_lines
+
+    lines = export_lines(get_treebank(name), split, format_.value, Workspace(home).data)
+    if output is not None:
+        write_lines(lines, output)
+        return
+    for line in lines:
+        print(line)
+
+
 @app.command()
 def translate(
     run: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
@@ -720,6 +758,86 @@ def translate(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ValueError(f"cannot write {output} ({error.strerror}); choose another file with -o") from error
+
+
+class AttentionKind(StrEnum):
+    """Which attention of the model."""
+
+    encoder = "encoder"
+    decoder = "decoder"
+    cross = "cross"
+
+
+class AttentionView(StrEnum):
+    """How attention is drawn."""
+
+    columns = "columns"
+    matrix = "matrix"
+    grid = "grid"
+
+
+@app.command()
+def attend(
+    run: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    text: Annotated[str, typer.Argument(help="A sentence in the run's source language.")],
+    target: Annotated[
+        str | None, typer.Option("--target", help="What the decoder reads; by default the run's own translation.")
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", min=1, help="From 1; by default the last but one, as in the figures.")
+    ] = None,
+    head: Annotated[
+        list[int] | None, typer.Option("--head", min=1, help="From 1; may be given several times; by default all.")
+    ] = None,
+    kind: Annotated[
+        AttentionKind | None,
+        typer.Option("--kind", help="By default the encoder's or, with --target, the decoder's to the source."),
+    ] = None,
+    word: Annotated[str | None, typer.Option("--word", help="Only where this word looks (Figure 3).")] = None,
+    view: Annotated[AttentionView, typer.Option("--view", help="How to draw it.")] = AttentionView.columns,
+    pieces: Annotated[bool, typer.Option("--pieces", help="By word pieces instead of words.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="FILE.png, .svg, .pdf or .html.", dir_okay=False)
+    ] = None,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Where a run's heads look in a sentence of your own: a picture, a page to explore, or numbers.
+
+    \b
+    Examples:
+      aiayn attend table3/base "The man who slept saw his letter." --word his -o his.svg
+      aiayn attend table3/base "The old teacher sleeps." --layer 2 --head 3 --head 5
+      aiayn attend table3/base "The old teacher sleeps." -o explore.html
+    """
+    from reports.attention import draw_sentence, find_word, missing_characters, save_picture, strongest, writable_form
+    from studies.attention import attend as attend_to
+    from studies.attention import figures_layer
+    from studies.trained import find_run, load_run
+
+    form = writable_form(output) if output is not None else None
+    trained = load_run(find_run(Workspace(home), run))
+    num_layers = trained.config.model.num_layers
+    chosen = kind.value if kind else ("encoder" if target is None else "cross")
+    name = f"{trained.record.study}/{trained.record.trial} seed {trained.record.seed}"
+    if form == "html":
+        from reports.explorer import write_explorer
+
+        write_explorer(output, [attend_to(trained, text, target)], f"Attention of {name}", layer, chosen)
+        return
+    layer = layer or figures_layer(num_layers)
+    sentence = attend_to(trained, text, target, [layer], [chosen])
+    focus = find_word(sentence.labels(chosen, not pieces)[0], word) if word is not None else None
+    if output is None:
+        _print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
+        return
+    title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
+    with draw_sentence(sentence, chosen, layer, head, view.value, focus, not pieces, title) as figure:
+        save_picture(figure, output)
+    missing = missing_characters([label for labels in sentence.labels(chosen) for label in labels])
+    if missing and form != "svg":
+        _say(f"no installed font has {missing}: drawn as boxes; install one that has, or write .svg or .html")
 
 
 @app.command()

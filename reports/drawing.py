@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 
@@ -63,10 +64,10 @@ _STYLE = {
 
 
 @contextmanager
-def drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure of one axes in the reports' style; sizes in inches."""
+def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
+    """A figure in the reports' style and its axes, or an array of them where there are several; sizes in inches."""
     with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+        figure, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained")
         try:
             yield figure, axes
         finally:

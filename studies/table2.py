@@ -95,7 +95,7 @@ def into_french(base: RunConfig) -> RunConfig:
     vocab_size = base.data.vocab_size * 32 // 37
     return replace(
         base,
-        data=replace(base.data, tgt="fr", vocab_size=vocab_size),
+        data=replace(base.data, tgt="fr", vocab_size=vocab_size, vocab_kind="wordpiece"),
         model=replace(base.model, vocab_size=vocab_size),
     )
 

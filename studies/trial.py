@@ -132,10 +132,10 @@ def _check_data(record: RunRecord, config: RunConfig, data: PreparedData) -> Non
             f"corpus {config.data.corpus} changed since the run was planned "
             f"(fingerprint {data.fingerprint}, planned {record.data_fingerprint}); start the command again"
         )
-    if data.vocabulary.size != config.model.vocab_size:
+    if data.vocab_size != config.model.vocab_size:
         raise ValueError(
-            f"the training text yields {data.vocabulary.size} word pieces, the configuration asks for "
-            f"{config.model.vocab_size}; set vocab_size to {data.vocabulary.size} or less"
+            f"the training text yields {data.vocab_size} word pieces, the configuration asks for "
+            f"{config.model.vocab_size}; set vocab_size to {data.vocab_size} or less"
         )
 
 

@@ -88,7 +88,15 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "data",
     }
     assert named == {path[0] for path in COMMANDS}
-    assert {path[1] for path in COMMANDS if len(path) == 2} == {"list", "show", "fetch", "add", "remove", "check"}
+    assert {path[1] for path in COMMANDS if len(path) == 2} == {
+        "list",
+        "show",
+        "fetch",
+        "add",
+        "remove",
+        "check",
+        "export",
+    }
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -132,7 +140,7 @@ def test_list_shows_the_study_and_its_scales(cli: Cli) -> None:
         (["status"], 1),
         (["claims", "table3", "--scale", "smoke"], 69),
         (["claims", "--scale", "paper", "--verdict", "blocked"], 86),
-        (["data", "list"], 3),
+        (["data", "list"], 6),
         (["query", "SELECT * FROM table3", "--format", "json"], 60),
         (["query", "FROM runs", "--format", "json"], 1),
     ],
@@ -207,7 +215,8 @@ def test_claims_are_listed_with_what_makes_them_special(cli: Cli) -> None:
         "1.75e-07",
     ):
         assert part in text
-    (claim,) = [row for row in json.loads(cli("list", "--claims", "--json").stdout) if row["claim"] == "table3.base.bleu"]
+    rows = json.loads(cli("list", "--claims", "--json").stdout)
+    (claim,) = [row for row in rows if row["claim"] == "table3.base.bleu"]
     assert claim["identity"]["dataset"] == "wmt14/newstest2013/en-de"
     assert claim["identity"]["budgets"] == [{"source_tokens": 25_000, "target_tokens": 25_000, "train_steps": 100_000}]
 

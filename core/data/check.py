@@ -1,4 +1,4 @@
-"""What is amiss in a translation corpus, as a report that a person can read.
+"""What is amiss in a corpus, as a report that a person can read.
 
 A finding is a **fault** where numbers made from the corpus would be wrong: text that the loader refuses, sides that
 are swapped or not in their language, a test set that was trained on, text that is still escaped or in sub-words. What
@@ -7,7 +7,6 @@ every large corpus has a little of is a **warning**; some become faults above a 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -15,9 +14,12 @@ from typing import NamedTuple
 
 from core.data.corpus import Corpus, DataError, Languages
 from core.data.language import TwoSides, other_language
+from core.data.progress import watched
 from core.data.report import Finding, Report
 from core.data.survey import EMPTY, Overlap, Pair, Sample, Survey, Tally
 from core.data.translation_corpus import TranslationCorpus
+from core.data.treebanks import Treebank
+from core.data.treebanks.check import check_treebank
 from core.data.vocabulary import Vocabulary
 
 TRAIN_SPLIT = "train"
@@ -64,30 +66,19 @@ class SplitFacts(NamedTuple):
 def check(corpus: Corpus, cache_dir: Path, languages: Languages | None = None) -> list[Report]:
     """Reports on one pair of languages, or on every pair that is here with the corpus' first language.
 
-    A corpus for another task is read whole; what its loader refuses is the one fault reported.
+    A treebank has one report, see `core.data.treebanks.check`.
 
     Raises:
         ValueError: the corpus has no such pair.
         DataError: it is not here.
     """
-    if not isinstance(corpus, TranslationCorpus):
-        return [_verified(corpus, cache_dir)]
+    if isinstance(corpus, Treebank):
+        return [check_treebank(corpus, cache_dir)]
     if languages is not None:
         return [check_pair(corpus, languages, cache_dir)]
     pairs = [pair for pair in corpus.pairs if corpus.languages[0] in pair]
     here = [pair for pair in pairs if corpus.obstacle(cache_dir, pair) is None]
     return [check_pair(corpus, pair, cache_dir) for pair in here or pairs]
-
-
-def _verified(corpus: Corpus, cache_dir: Path) -> Report:
-    obstacle = corpus.obstacle(cache_dir)
-    if obstacle is not None:
-        raise DataError(obstacle)
-    try:
-        corpus.verify(cache_dir)
-    except DataError as error:
-        return Report(corpus.name, "", (), (Finding("fault", "all", REFUSED, 1, 1, None, str(error)),))
-    return Report(corpus.name, "", (), ())
 
 
 def check_pair(corpus: TranslationCorpus, languages: Languages, cache_dir: Path) -> Report:
@@ -109,8 +100,9 @@ def check_pair(corpus: TranslationCorpus, languages: Languages, cache_dir: Path)
 
     def read(split: str) -> Iterator[Pair]:
         pairs = corpus.read_pairs(split, src, tgt, cache_dir)
+        total = corpus.num_lines(split, (src, tgt), cache_dir)
         try:
-            yield from surveys[split].watch(_shown(pairs, f"{corpus.name} {split}"))
+            yield from surveys[split].watch(watched(pairs, f"{corpus.name}: checking {split}", total))
         except DataError as error:
             seen = surveys[split].num_pairs
             findings.append(Finding("fault", split, REFUSED, seen, seen, None, str(error)))
@@ -134,15 +126,6 @@ def check_pair(corpus: TranslationCorpus, languages: Languages, cache_dir: Path)
     findings += _pieces(facts)
     findings.sort(key=lambda finding: finding.level != "fault")  # stable: in the order of the checks within a level
     return Report(corpus.name, f"{src}-{tgt}", facts, tuple(findings), f"pieces per word: {basis}")
-
-
-def _shown(pairs: Iterator[Pair], what: str) -> Iterator[Pair]:
-    """The same pairs; on a terminal with a count of them."""
-    if not sys.stderr.isatty():
-        return pairs
-    from tqdm import tqdm
-
-    return tqdm(pairs, desc=what, unit=" pairs", unit_scale=True, leave=False)
 
 
 def _found(split: str, what: str, tally: Tally, of: int, detail: str = "") -> Iterator[Finding]:

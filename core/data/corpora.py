@@ -9,9 +9,16 @@ from core.data import own_corpora
 from core.data.corpus import Corpus, require_name
 from core.data.generated_corpus import GRAMMAR
 from core.data.multi30k import MULTI30K
+from core.data.treebanks import BERKELEY_PARSES, GRAMMAR_TREES, TREEBANK_SAMPLE, WSJ, Treebank
 from core.data.wmt14 import WMT14
 
-CORPORA: Mapping[str, Corpus] = {corpus.name: corpus for corpus in (GRAMMAR, MULTI30K, WMT14)}
+CORPORA: Mapping[str, Corpus] = {
+    corpus.name: corpus for corpus in (GRAMMAR, MULTI30K, WMT14, TREEBANK_SAMPLE, WSJ, BERKELEY_PARSES)
+}
+# The grammar is a corpus of either task.
+TREEBANKS: Mapping[str, Treebank] = {
+    treebank.name: treebank for treebank in (GRAMMAR_TREES, TREEBANK_SAMPLE, WSJ, BERKELEY_PARSES)
+}
 
 
 def known(cache_dir: Path) -> Mapping[str, Corpus]:
@@ -30,3 +37,9 @@ def get(name: str, cache_dir: Path) -> Corpus:
     added = own_corpora.names(cache_dir)
     require_name(name, (*CORPORA, *added), "no corpus")
     return own_corpora.load(cache_dir, name)
+
+
+def get_treebank(name: str) -> Treebank:
+    """The treebank of this name; ValueError with near names where there is none."""
+    require_name(name, TREEBANKS, "no treebank")
+    return TREEBANKS[name]

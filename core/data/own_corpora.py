@@ -9,7 +9,9 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from core.data.cleaning import NAMED, Cleaning
@@ -142,14 +144,17 @@ def remove(cache_dir: Path, name: str) -> None:
         ValueError: a person added no corpus of this name.
     """
     require_name(name, tuple(names(cache_dir)), "no corpus was added under the name")
+    prepared = []
+    with suppress(DataError):  # a damaged one is removed too; what it was prepared as is not known then
+        for pair in permutations(load(cache_dir, name).languages):
+            stem = re.escape("-".join((name, *pair)))
+            ours = re.compile(rf"{stem}-[0-9a-f]{{12}}|\.{stem}-[0-9a-f]{{12}}\.unfinished")
+            prepared += [path for path in cache_dir.iterdir() if ours.fullmatch(path.name)]
     folder = _home(cache_dir) / name
     aside = folder.with_name(f".{uuid.uuid4().hex}")
     folder.rename(aside)  # gone at once, for whoever looks now
-    shutil.rmtree(aside)
-    prepared = re.compile(re.escape(name) + r"-[A-Za-z0-9-]+-[0-9a-f]{12}")
-    for path in cache_dir.glob(f"{name}-*"):
-        if prepared.fullmatch(path.name):
-            shutil.rmtree(path)
+    for path in (aside, *prepared):
+        shutil.rmtree(path)
 
 
 def _home(cache_dir: Path) -> Path:

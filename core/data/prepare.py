@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from core.data.split import Lines, ParallelSplit
 from core.data.split_files import SIDES, map_lines, map_sentences
 from core.data.split_statistics import SplitStatistics
 from core.data.translation_corpus import TranslationCorpus
-from core.data.vocabulary import Vocabulary
+from core.data.vocabulary import Vocabulary, fingerprint_of_file
 
 # Part of the key: to be raised whenever other files are written for the same input.
 _FORMAT = 2
@@ -44,9 +44,15 @@ class PreparedData:
     """
 
     folder: Path
-    vocabulary: Vocabulary
     fingerprint: str
+    vocab_size: int
     statistics: Mapping[str, SplitStatistics]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary, read when it is asked for: training needs none, and it takes more memory than the rest."""
+        with _damage_named(self.folder):
+            return Vocabulary.load(self.folder / VOCABULARY_FILE)
 
     def split(self, name: str) -> ParallelSplit:
         """A split by the corpus' name for it; its arrays and its lines are mapped from disk.
@@ -135,18 +141,19 @@ def _open(folder: Path, fingerprint: str) -> PreparedData:
     with _damage_named(folder, f"{INFO_FILE}: "):
         info = json.loads((folder / INFO_FILE).read_text(encoding="utf-8"))
         statistics = {name: SplitStatistics(**values) for name, values in info["splits"].items()}
-        files, learned = info["files"], info["vocabulary"]["fingerprint"]
+        files, learned = info["files"], info["vocabulary"]
+        vocab_size = learned["size"]
     with _damage_named(folder):
         for name, expected in files.items():
             size = (folder / name).stat().st_size
             if size != expected:
                 raise ValueError(f"{name} has {size} bytes, should have {expected}")
-        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
-        if vocabulary.fingerprint != learned:
+        found = fingerprint_of_file(folder / VOCABULARY_FILE)
+        if found != learned["fingerprint"]:
             raise ValueError(
-                f"{VOCABULARY_FILE} is not the one that was learned: {vocabulary.fingerprint}, not {learned}"
+                f"{VOCABULARY_FILE} is not the one that was learned: {found}, not {learned['fingerprint']}"
             )
-    return PreparedData(folder, vocabulary, fingerprint, statistics)
+    return PreparedData(folder, fingerprint, vocab_size, statistics)
 
 
 @contextmanager

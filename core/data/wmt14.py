@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from core.data.corpus import DataError, Languages, Source, Step, local_folder
 from core.data.download import download
 from core.data.lines import LineStream
 from core.data.manifest import Manifest, ManifestCorpus, RecordedText, write_texts
+from core.data.progress import watched
 from core.data.translation_corpus import Text, aligned_pairs, checked_pairs
 
 _logger = logging.getLogger(__name__)
@@ -137,7 +137,8 @@ class Wmt14(ManifestCorpus):
             pairs = self._join(split, pair, [part for part in parts if pair in part.members], found, steps)
             rules = Cleaning(self.filters[pair] if split == TRAIN_SPLIT else ())
             paths = {language: folder / f"{split}.{'-'.join(pair)}.{language}" for language in pair}
-            texts[split] = write_texts(_shown(rules.apply(pairs), f"{self.name} {_part(split, pair)}"), paths)
+            shown = watched(pairs, f"{self.name}: reading {_part(split, pair)}", self.splits[split])
+            texts[split] = write_texts(rules.apply(shown), paths)
             steps += [Step(_part(split, pair), rule.name, kept)
                       for rule, kept in zip(rules.filters, rules.kept, strict=True)]  # fmt: skip
         Manifest(texts, tuple(sources), tuple(steps)).save(_manifest_path(folder, pair))
@@ -165,7 +166,7 @@ class Wmt14(ManifestCorpus):
         streams = [LineStream.of_file(paths[language]) for language in pair]
         texts = tuple(Text(stream, stream.origin) for stream in streams)
         what = f"{self.name} {_part(split, pair)}"
-        for _ in _shown(checked_pairs(texts, pair, what, self.splits[split]), what):
+        for _ in watched(checked_pairs(texts, pair, what, self.splits[split]), f"{what}: reading", None):
             pass
         recorded = {
             language: RecordedText(paths[language], stream.num_lines, stream.sha256, paths[language].stat().st_size)
@@ -221,15 +222,6 @@ def _segments(lines: Iterable[str]) -> Iterator[str]:
         segment = _SEGMENT.match(line)
         if segment:
             yield _SPACES.sub(" ", segment[1].strip())
-
-
-def _shown(pairs: Iterable[tuple[str, str]], what: str) -> Iterable[tuple[str, str]]:
-    """The same pairs; on a terminal with a count of them."""
-    if not sys.stderr.isatty():
-        return pairs
-    from tqdm import tqdm
-
-    return tqdm(pairs, desc=what, unit=" pairs", unit_scale=True, mininterval=0.5)
 
 
 _EUROPARL = Archive(

@@ -5,6 +5,6 @@ the English side carries constituents, dependency arcs and antecedents. The rest
 """
 
 from core.data.grammar.corpus import DEFAULT_SEED, DEFAULT_SIZES, generate_splits
-from core.data.grammar.example import LANGUAGES, Example, Tree, detokenise
+from core.data.grammar.example import LANGUAGES, Example, detokenise
 
-__all__ = ["DEFAULT_SEED", "DEFAULT_SIZES", "LANGUAGES", "Example", "Tree", "detokenise", "generate_splits"]
+__all__ = ["DEFAULT_SEED", "DEFAULT_SIZES", "LANGUAGES", "Example", "detokenise", "generate_splits"]

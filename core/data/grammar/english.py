@@ -25,9 +25,9 @@ from core.data.grammar.derivation import (
     Sentence,
     Subordinate,
 )
-from core.data.grammar.example import Tree
 from core.data.grammar.lexicon import BE, MAKING
 from core.data.grammar.words import Adverb, EnglishVerb, FiniteForms
+from core.data.trees import Tree
 
 _HEAD = "head"
 _DETERMINERS = {"the": "DT", "this": "DT", "every": "DT", "some": "DT", "many": "JJ", "two": "CD", "three": "CD"}

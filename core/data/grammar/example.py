@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from core.data.trees import Tree
 
 LANGUAGES = ("en", "de", "fr")
 
 _CLOSING = frozenset({".", ","})
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A constituent with a Penn-style label. A part-of-speech node has one child, its word."""
-
-    label: str
-    children: tuple[Tree | str, ...]
-
-    def leaves(self) -> Iterator[str]:
-        """The words from left to right."""
-        for child in self.children:
-            if isinstance(child, Tree):
-                yield from child.leaves()
-            else:
-                yield child
-
-    def __str__(self) -> str:
-        """One line of labelled brackets, as treebanks write them: (S (NP (NNP Anna)) ...)."""
-        return f"({self.label} {' '.join(str(child) for child in self.children)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,3 +171,13 @@ def server(tmp_path: Path) -> Iterator[WebServer]:
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One data cache for all tests that prepare a whole corpus."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def local_sample(real_data: Path | None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The treebank sample's archive, with AIAYN_DATA set; skips the test where there is none."""
+    path = Path() if real_data is None else real_data / "treebank-sample" / "treebank.zip"
+    if not path.is_file():
+        pytest.skip("needs the treebank's sample: set AIAYN_DATA to a folder that holds treebank-sample/treebank.zip")
+    monkeypatch.setenv("AIAYN_DATA", str(real_data))
+    return path

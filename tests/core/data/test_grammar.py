@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from core.data.grammar import DEFAULT_SIZES, LANGUAGES, Example, Tree, choices, generate_splits, lexicon
+from core.data.grammar import DEFAULT_SIZES, LANGUAGES, Example, choices, generate_splits, lexicon
 from core.data.grammar.corpus import MAX_TOKENS, MIN_TOKENS, build_example, generate_examples
 from core.data.grammar.derivation import (
     Adjunct,
@@ -28,6 +28,7 @@ from core.data.grammar.derivation import (
     Subordinate,
 )
 from core.data.grammar.words import Adjective, Adverb, Modal, Noun, Preposition, Verb
+from core.data.trees import Tree
 
 _VERBS = (*lexicon.TRANSITIVE, *lexicon.INTRANSITIVE, *lexicon.MOTION, *lexicon.DITRANSITIVE, *lexicon.REPORTING)
 _PREPOSITIONS = {entry.english: entry for entry in (*lexicon.PLACES, *lexicon.COMPANIONS, *lexicon.TIMES)}

@@ -1,0 +1,109 @@
+"""Treebanks as text for other programs: bracketed, CoNLL-U, or plain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+from core.data.grammar import Example, detokenise
+from core.data.treebanks.grammar import GrammarTreebank
+from core.data.treebanks.treebank import Treebank
+from core.data.trees import format_tree
+
+Format = Literal["bracketed", "conllu", "text"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+# Universal tags of the grammar's Penn tags, where the relation does not decide.
+_UNIVERSAL = {
+    ",": "PUNCT",
+    ".": "PUNCT",
+    "CC": "CCONJ",
+    "CD": "NUM",
+    "DT": "DET",
+    "IN": "ADP",
+    "MD": "AUX",
+    "NNP": "PROPN",
+    "PRP": "PRON",
+    "PRP$": "PRON",
+    "RP": "ADP",
+    "TO": "PART",
+    "WDT": "PRON",
+    "WP": "PRON",
+    "WRB": "ADV",
+}
+_UNIVERSAL_BY_RELATION = {
+    ("IN", "mark"): "SCONJ",
+    ("TO", "case"): "ADP",
+    ("WRB", "mark"): "SCONJ",
+}
+_UNIVERSAL_BY_CLASS = {"JJ": "ADJ", "NN": "NOUN", "RB": "ADV", "VB": "VERB"}
+
+
+def export_lines(bank: Treebank, split: str, form: Format, cache_dir: Path) -> Iterator[str]:
+    """The lines of a split in a form, without line feeds.
+
+    - `bracketed`: a tree in normal form a line, (TOP (S ...)), brackets in words escaped.
+    - `conllu`: dependency arcs, for the grammar only. XPOS has the Penn tag. A pronoun's MISC has Antecedent=ID, the
+      head noun of what it refers to; SpaceAfter=No stands where the text has no blank.
+    - `text`: the words of a sentence a line, blanks between them, as a parser is given them.
+
+    Raises:
+        ValueError: no such split, or no arcs for `conllu`.
+        DataError: as `Treebank.read_trees`.
+    """
+    bank.require(split)
+    if form == "bracketed":
+        return (format_tree(tree) for tree in bank.read_trees(split, cache_dir))
+    if form == "text":
+        return (" ".join(tree.leaves()) for tree in bank.read_trees(split, cache_dir))
+    if not isinstance(bank, GrammarTreebank):
+        raise ValueError(f"{bank.name} has no dependency arcs; export it as bracketed or text")
+    return _conllu(bank, split)
+
+
+def write_lines(lines: Iterable[str], path: Path) -> None:
+    """Write lines to a file, whole or not at all.
+
+    Raises:
+        ValueError: the file cannot be written.
+        DataError: the lines end in an error; the file is left as it was.
+    """
+    partial = path.with_name(f".partial.{path.name}")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        partial.replace(path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path} ({error.strerror}); choose another file with -o") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _conllu(bank: GrammarTreebank, split: str) -> Iterator[str]:
+    for number, example in enumerate(bank.examples(split), 1):
+        yield f"# sent_id = {bank.name}-{split}-{number}"
+        yield f"# text = {example.text('en')}"
+        yield from _rows(example)
+        yield ""
+
+
+def _rows(example: Example) -> Iterator[str]:
+    tags = [tag for tag, _ in example.tree.tagged()]
+    antecedents = dict(example.antecedents)
+    for index, (word, tag, head, relation) in enumerate(
+        zip(example.english, tags, example.heads, example.relations, strict=True)
+    ):
+        misc = [f"Antecedent={antecedents[index] + 1}"] if index in antecedents else []
+        if index + 1 < len(tags) and " " not in detokenise(example.english[index : index + 2]):
+            misc.append("SpaceAfter=No")
+        columns = (index + 1, word, "_", _universal_tag(tag, relation, word), tag, "_", head + 1, relation, "_")
+        yield "\t".join((*map(str, columns), "|".join(misc) or "_"))
+
+
+def _universal_tag(tag: str, relation: str, word: str) -> str:
+    if relation in ("aux", "cop"):
+        return "PART" if tag == "TO" else "AUX"
+    if word == "not":
+        return "PART"
+    return _UNIVERSAL_BY_RELATION.get((tag, relation)) or _UNIVERSAL.get(tag) or _UNIVERSAL_BY_CLASS[tag[:2]]

@@ -21,7 +21,7 @@ from typer.exceptions import TyperException
 
 from studies.claim import Claim
 from studies.registry import STUDIES, get_study
-from studies.runs import PlannedRun, Workspace, plan_runs
+from studies.runs import PlannedRun, Workspace, plan_runs, with_needed
 from studies.scales import SCALES, Scale, get_scale
 from studies.study import Study, no_such
 
@@ -146,7 +146,7 @@ def list_(
             configs = [trial.config(scale) for scale in SCALES]
             params = [num_parameters(config.model) for config in configs]
             flops = [
-                training_flops(config.model, config.train, scale.sentence_pieces)
+                training_flops(config.model, config.train, scale.sentence_pieces) if trial.trains else 0.0
                 for config, scale in zip(configs, SCALES, strict=True)
             ]
             rows.append((trial.name, trial.group, trial.label, *params, *flops))
@@ -212,7 +212,7 @@ def plan(
     from studies.plan import make_plan, run_table, summary, tables
 
     workspace, chosen = Workspace(home), get_scale(scale)
-    requested = _request(studies, chosen, seeds, trial, workspace)
+    requested = with_needed(_request(studies, chosen, seeds, trial, workspace))
     priced = make_plan(requested, chosen, seeds, workspace, gpus, gpu_type, price)
     each = run_table(requested, chosen)
     if as_json:

@@ -22,14 +22,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
-from reports.drawing import GRID, INK, MUTED, PAPER, SERIES, drawing
+from reports.drawing import GRID, INK, MORE_SERIES, MUTED, PAPER, SERIES, drawing
 from results.attention_file import KINDS, SentenceAttention
 
 View = Literal["columns", "matrix", "grid"]
 VIEWS: tuple[View, ...] = get_args(View)
 FORMATS = ("png", "svg", "pdf")
 
-HEAD_COLORS = (*SERIES[:6], "#b0413e", "#4a4e9c")
+HEAD_COLORS = (*SERIES[:6], *MORE_SERIES)
 """One for each of the base model's 8 heads; more heads begin anew."""
 
 # A line of less weight is too pale to be seen and there are thousands of it.
@@ -194,11 +194,13 @@ def _heat(
 ) -> None:
     import seaborn as sns
 
-    palette = LinearSegmentedColormap.from_list("head", [PAPER, head_color(head)])
+    # From clear to opaque, so that the page's ground shows through, light or dark.
+    color = to_rgba(head_color(head))
+    palette = LinearSegmentedColormap.from_list("head", [(*color[:3], 0.0), color])
     with _boxes_for_missing():
         sns.heatmap(
             matrix, ax=axes, vmin=0, vmax=1, cmap=palette, square=True, cbar=bar, xticklabels=False, yticklabels=False,
-            linewidths=0, cbar_kws={"shrink": 0.6, "label": "weight"} if bar else None, rasterized=matrix.size > 2_500,
+            linewidths=0, cbar_kws={"shrink": 0.6, "label": "weight"} if bar else None, rasterized=True,
         )  # fmt: skip
     axes.grid(visible=False)
     for spine in axes.spines.values():

@@ -68,7 +68,6 @@ def render_explorer(
         lead=lead,
         home=home,
         data=Markup(data),
-        head_colors=list(enumerate(HEAD_COLORS)),
         explorer_css=Markup((SITE / "explorer.css").read_text(encoding="utf-8")),
         explorer_script=Markup((SITE / "explorer.js").read_text(encoding="utf-8")),
         built=datetime.now(UTC),

@@ -28,6 +28,7 @@ from core.transformer import Transformer, num_parameters
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
+from studies.work import AttentionProbe, Training, work_of
 
 HEARTBEAT_EVERY_SECONDS = 10.0
 
@@ -54,7 +55,7 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
     torch.set_num_threads(num_threads)
     try:
         with _heartbeat(attempt):
-            _run(record, folder, attempt, workspace, device)
+            _carry_out(record, folder, attempt, workspace, device)
     except SupersededError:
         pass  # the later attempt tells how the run ended
     except DivergedError as error:
@@ -64,6 +65,21 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
         attempt.fail(f"{type(error).__name__}: {error}")
     finally:
         attempt.close()
+
+
+def _carry_out(
+    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device
+) -> None:
+    match work_of(record.config):
+        case Training():
+            _train(record, folder, attempt, workspace, device)
+        case AttentionProbe() as probe:
+            from studies.attention_probe import measure
+
+            result = measure(probe, record, folder, workspace, device)
+            if not folder.is_newest(attempt):
+                raise SupersededError
+            folder.finish(result)
 
 
 @contextmanager
@@ -83,7 +99,7 @@ def _heartbeat(attempt: Attempt) -> Iterator[None]:
         thread.join()
 
 
-class _Phases:
+class Phases:
     """Wall seconds by phase of this attempt."""
 
     def __init__(self) -> None:
@@ -98,9 +114,9 @@ class _Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
-def _run(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device) -> None:
+def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device) -> None:
     config = RunConfig.from_dict(record.config)
-    phase = _Phases()
+    phase = Phases()
     with phase("setup"):
         data = prepare(config.data, workspace.data)
         _check_data(record, config, data)
@@ -199,7 +215,7 @@ def _finish(
     trainer: Trainer,
     data: PreparedData,
     scores: list[Score],
-    phase: _Phases,
+    phase: Phases,
 ) -> None:
     if not folder.is_newest(attempt):
         raise SupersededError

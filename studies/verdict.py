@@ -191,10 +191,10 @@ def _without_values(
         return Verdict("blocked", question.blocked)
     if question.awaited:
         return Verdict("not run", f"this version cannot run {' and '.join(question.awaited)} yet")
-    unmeasured = [trial for trial, sample in zip(claim.trials, samples, strict=True) if sample.unmeasured]
-    if unmeasured:
-        return Verdict("not run", f"runs of {' and '.join(unmeasured)} are done, and none has a score {claim.metric}")
-    missing = [trial for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values]
+    bare = {trial: sample for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values}
+    missing = [trial for trial, sample in bare.items() if not sample.unmeasured]
+    if bare and not missing:
+        return Verdict("not run", f"runs of {' and '.join(bare)} are done, and none has a score {claim.metric}")
     return Verdict("not run", f"no finished run of {' and '.join(missing) or 'both trials with one seed'}")
 
 

@@ -18,6 +18,7 @@ from core.data.cleaning import NAMED, Cleaning
 from core.data.corpus import DataError, Languages, Source, Step, require_name
 from core.data.lines import LineStream
 from core.data.manifest import Manifest, ManifestCorpus, RecordedText, write_texts
+from core.data.progress import watched
 from core.data.translation_corpus import Text, aligned_pairs, checked_pairs
 
 TRAIN_SPLIT = "train"
@@ -207,7 +208,7 @@ def _take(
     texts = tuple(Text(stream, str(path)) for stream, path in zip(streams, paths, strict=True))
     if rules.filters:
         copies = {language: target.with_name(f"{target.name}.{language}") for language in languages}
-        written = write_texts(rules.apply(aligned_pairs(texts)), copies)
+        written = write_texts(rules.apply(watched(aligned_pairs(texts), f"{what}: reading", None)), copies)
         cleaned = tuple(
             Text(LineStream.of_file(written[language].path), f"{path} after cleaning")
             for language, path in zip(languages, paths, strict=True)
@@ -215,7 +216,7 @@ def _take(
         for _ in checked_pairs(cleaned, languages, what, None):
             pass
         return written
-    pairs = rules.apply(checked_pairs(texts, languages, what, None))
+    pairs = rules.apply(watched(checked_pairs(texts, languages, what, None), f"{what}: reading", None))
     if target is not None:
         return write_texts(pairs, {language: target.with_name(f"{target.name}.{language}") for language in languages})
     for _ in pairs:

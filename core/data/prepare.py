@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +19,7 @@ from pathlib import Path
 from core.config import DataConfig
 from core.data import corpora
 from core.data.corpus import DataError, require_name
+from core.data.lock import one_at_a_time
 from core.data.preparation import INFO_FILE, TRAIN_SPLIT, VOCABULARY_FILE, Preparation
 from core.data.split import Lines, ParallelSplit
 from core.data.split_files import SIDES, map_lines, map_sentences
@@ -30,9 +29,6 @@ from core.data.vocabulary import Vocabulary, fingerprint_of_file
 
 # Part of the key: to be raised whenever other files are written for the same input.
 _FORMAT = 2
-_SAY_AGAIN_EVERY_SECONDS = 60.0
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def prepare_corpus(corpus: TranslationCorpus, data: DataConfig, cache_dir: Path)
     folder = cache_dir / f"{corpus.name}-{data.src}-{data.tgt}-{_key(data, fingerprint)}"
     if not folder.is_dir():
         cache_dir.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder):
+        with one_at_a_time(folder.with_name(f".{folder.name}.lock"), folder.name, "prepares it"):
             if not folder.is_dir():
                 Preparation(corpus, data, cache_dir, folder).run()
     return _open(folder, fingerprint)
@@ -111,30 +107,6 @@ def _key(data: DataConfig, fingerprint: str) -> str:
     recipe = {name: value for name, value in asdict(data).items() if name not in ("dev_split", "test_split")}
     parts = (_FORMAT, version("tokenizers"), fingerprint, sorted(recipe.items()))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait, and say so, while another process is at work on this folder. A killed one holds nothing up."""
-    from filelock import FileLock, Timeout
-
-    lock, timeout, began = FileLock(folder.with_name(f".{folder.name}.lock")), 0.0, time.monotonic()
-    while not lock.is_locked:
-        try:
-            lock.acquire(timeout)
-        except Timeout:
-            _logger.info(
-                "%s: another process prepares it; waiting (%.0f s so far)", folder.name, time.monotonic() - began
-            )
-            timeout = _SAY_AGAIN_EVERY_SECONDS
-        except NotImplementedError as error:
-            raise DataError(
-                f"the file system of {folder.parent} has no locks; give a --home on one that has them"
-            ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _open(folder: Path, fingerprint: str) -> PreparedData:

@@ -20,6 +20,7 @@ from core.data.cleaning import Cleaning, Filter
 from core.data.corpus import DataError, Languages, Source, Step, local_folder
 from core.data.download import download
 from core.data.lines import LineStream
+from core.data.lock import one_at_a_time
 from core.data.manifest import Manifest, ManifestCorpus, RecordedText, write_texts
 from core.data.progress import watched
 from core.data.translation_corpus import Text, aligned_pairs, checked_pairs
@@ -93,12 +94,15 @@ class Wmt14(ManifestCorpus):
         return tuple(planned)
 
     def fetch(self, cache_dir: Path, languages: Languages | None = None) -> None:
-        from filelock import FileLock
-
+        wanted = self.pairs if languages is None else (self.named_pair(languages),)
         folder = self._folder(cache_dir)
-        for pair in self.pairs if languages is None else (self.named_pair(languages),):
+        try:
             folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder / f".{'-'.join(pair)}.lock"):
+        except OSError as error:
+            raise DataError(f"cannot write {folder}: {error.strerror}; choose another --home") from error
+        for pair in wanted:
+            name = "-".join(pair)
+            with one_at_a_time(folder / f".{name}.lock", f"{self.name} {name}", "fetches it"):
                 manifest = self._manifest(cache_dir, pair)
                 if manifest is None or manifest.changed():
                     self._make(pair, folder)
@@ -127,7 +131,8 @@ class Wmt14(ManifestCorpus):
                 texts[split], count = self._take(split, pair, brought)
                 sources += [Source(path.name, str(path), f"sha256:{texts[split][language].sha256}")
                             for language, path in brought.items()]  # fmt: skip
-                steps.append(Step(_part(split, pair), "taken as brought, in line files", count))
+                folder_brought = brought[pair[0]].parent
+                steps.append(Step(_part(split, pair), f"taken as brought, from line files in {folder_brought}", count))
                 continue
             parts = self.training if split == TRAIN_SPLIT else (self.tests[split],)
             for part in parts:

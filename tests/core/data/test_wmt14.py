@@ -305,7 +305,7 @@ def test_a33_brought_line_files_stand_for_a_split_and_are_named_as_such(members,
     official.fetch(cache, DE)
     assert official.load_pair("train", *DE, cache) == (text("en", "own", 25), text("de", "own", 25))
     steps = [(step.name, step.kept) for step in official.steps(cache) if step.part == "train en-de"]
-    assert steps == [("taken as brought, in line files", 25)]
+    assert steps == [(f"taken as brought, from line files in {bring}", 25)]
     assert official.fingerprint(cache, DE) != of_archives
     entry = json.loads((cache / "wmt14" / "en-de.json").read_text())["splits"]["train"]["de"]
     assert entry["path"] == str(bring / "train.en-de.de.gz")

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from core.decode import Hypothesis, beam_search, decode_all, greedy_search, length_penalty, source_batch, translate
+from core.decode import Translator, translate
 from core.incremental import IncrementalDecoder
+from core.search import Hypothesis, beam_search, greedy_search, length_penalty, source_batch
 from core.transformer import Transformer
 
 Pieces = tuple[int, ...]
@@ -30,11 +31,19 @@ class ScriptedState:
         self.sources, self.num_beams = sources, num_beams
         self.prefixes: list[Pieces] = [()] * (len(sources) * num_beams)
 
-    def select_beams(self, rows: Tensor) -> None:
-        self.prefixes = [self.prefixes[row] for row in rows.tolist()]
+    def select_beams(self, parents: Tensor) -> None:
+        assert parents.shape == (len(self.sources), self.num_beams)
+        self.prefixes = [
+            self.prefixes[sentence * self.num_beams + parent]
+            for sentence, row in enumerate(parents.tolist())
+            for parent in row
+        ]
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        self.sources = [self.sources[sentence] for sentence in sentences.tolist()]
+    def select_sentences(self, rows: Tensor) -> None:
+        k, kept = self.num_beams, rows.tolist()
+        assert all(row == place or row >= len(kept) for place, row in enumerate(kept))
+        self.sources = [self.sources[row] for row in kept]
+        self.prefixes = [prefix for row in kept for prefix in self.prefixes[row * k : (row + 1) * k]]
 
 
 class ScriptedDecoder:
@@ -44,7 +53,13 @@ class ScriptedDecoder:
         self.probabilities = probabilities
         self.batches: list[int] = []
 
-    def start(self, src: Tensor, beam_size: int) -> ScriptedState:
+    device = CPU
+
+    def encode(self, src: Tensor) -> Tensor:
+        return src.unsqueeze(-1)
+
+    def start(self, src: Tensor, memory: Tensor, beam_size: int) -> ScriptedState:
+        assert memory.squeeze(-1).equal(src)
         sources = [tuple(piece for piece in row if piece not in (PAD_ID, EOS_ID)) for row in src.tolist()]
         return ScriptedState(sources, beam_size)
 
@@ -209,7 +224,7 @@ def test_the_search_stops_as_soon_as_no_live_beam_can_win():
 def test_the_limit_is_the_input_and_50_counted_in_pieces_and_unfinished_output_says_so(beam_size: int):
     model = ScriptedDecoder(lambda _source, prefix: {A: 0.6, B: 0.4})
     sources = [(A,), (B, C, A, B, C), ()]
-    found = decode_all(model, sources, DecodeConfig(beam_size=beam_size), CPU)
+    found = Translator(model, DecodeConfig(beam_size=beam_size)).translate(sources)
     assert [len(hypothesis.pieces) for hypothesis in found] == [1 + 50, 5 + 50, 50]
     for hypothesis in found:
         length = len(hypothesis.pieces)
@@ -231,7 +246,7 @@ def test_a_finished_sentence_is_preferred_to_one_cut_off_at_the_limit():
 def test_padding_and_begin_symbol_are_never_put_out(beam_size: int):
     script = {PAD_ID: 0.5, BOS_ID: 0.3, A: 0.15, EOS_ID: 0.05}
     model = ScriptedDecoder(lambda _source, prefix: script if len(prefix) < 3 else {PAD_ID: 0.9, EOS_ID: 0.1})
-    found = decode_all(model, [(A, A)], DecodeConfig(beam_size=beam_size, length_penalty=5.0), CPU)[0]
+    found = Translator(model, DecodeConfig(beam_size=beam_size, length_penalty=5.0)).translate([(A, A)])[0]
     assert found.finished
     assert set(found.pieces) == {A}
 
@@ -252,13 +267,13 @@ def test_results_stand_in_the_order_of_the_input_whatever_the_lengths(beam_size:
     sources = [tuple(rng.integers(3, SCRIPT_VOCAB, length).tolist()) for length in (3, 1, 7, 0, 7, 2, 5)]
     config = DecodeConfig(beam_size=beam_size, batch_sentences=batch_sentences)
     done: list[int] = []
-    found = decode_all(ScriptedDecoder(copy_then_end), sources, config, CPU, on_progress=done.append)
+    found = Translator(ScriptedDecoder(copy_then_end), config).translate(sources, on_progress=done.append)
     assert [hypothesis.pieces for hypothesis in found] == sources
     assert done == [*range(batch_sentences, 7, batch_sentences), 7]
 
 
 def test_nothing_to_translate_is_nothing():
-    assert decode_all(ScriptedDecoder(copy_then_end), [], DecodeConfig(), CPU) == []
+    assert Translator(ScriptedDecoder(copy_then_end), DecodeConfig()).translate([]) == []
 
 
 def test_stopped_sentences_leave_the_batch_and_the_others_do_not_notice():
@@ -297,7 +312,7 @@ def test_a_beam_of_one_is_greedy_search():
     for seed in range(6):
         model = ScriptedDecoder(random_script(seed))
         config = DecodeConfig(beam_size=1, max_extra_pieces=6)
-        greedy = decode_all(model, sources, config, CPU)
+        greedy = Translator(model, config).translate(sources)
         for source, hypothesis in zip(sources, greedy, strict=True):
             decoded = (*hypothesis.pieces, EOS_ID) if hypothesis.finished else hypothesis.pieces
             for t, piece in enumerate(decoded):

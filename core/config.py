@@ -137,6 +137,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
+        earliest = self.train_steps - (self.average_last - 1) * self.average_every_steps
+        _require(
+            self.average_last == 1 or earliest >= 1,
+            f"average_last={self.average_last} checkpoints, {self.average_every_steps} updates apart, do not fit into "
+            f"train_steps={self.train_steps}; lower one of them",
+        )
 
 
 @dataclass(frozen=True)

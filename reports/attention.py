@@ -23,7 +23,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from reports.drawing import GRID, INK, MORE_SERIES, MUTED, PAPER, SERIES, drawing
-from results.attention_file import KINDS, SentenceAttention
+from results.attention_file import SentenceAttention
 
 View = Literal["columns", "matrix", "grid"]
 VIEWS: tuple[View, ...] = get_args(View)
@@ -275,7 +275,6 @@ KIND_NAMES = {
     "decoder": "decoder self-attention",
     "cross": "attention of the decoder to the source",
 }
-_SIDE_NAMES = {"source": "source", "target": "has been read"}
 
 
 def draw_sentence(
@@ -301,7 +300,7 @@ def draw_sentence(
     rows, columns = sentence.labels(kind, words)
     chosen = _chosen_heads(heads, layer, len(weights))
     weights = weights[[head - 1 for head in chosen]]
-    sides = tuple(f"{_SIDE_NAMES[side]} ↓" for side in KINDS[kind])
+    sides = ("target, looks", "source, is looked at") if kind == "cross" else ("looks", "is looked at")
     title = title or f"{KIND_NAMES[kind].capitalize()}, layer {layer}"
     if view == "columns":
         return columns_picture(weights, rows, columns, chosen, title, focus, sides)

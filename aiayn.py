@@ -10,18 +10,20 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.exceptions import TyperException
 
 from studies.claim import Claim
 from studies.registry import STUDIES, get_study
-from studies.runs import PlannedRun, Workspace, plan_runs
+from studies.runs import PlannedRun, Workspace, plan_runs, with_needed
 from studies.scales import SCALES, Scale, get_scale
 from studies.study import Study, no_such
 
@@ -146,7 +148,7 @@ def list_(
             configs = [trial.config(scale) for scale in SCALES]
             params = [num_parameters(config.model) for config in configs]
             flops = [
-                training_flops(config.model, config.train, scale.sentence_pieces)
+                training_flops(config.model, config.train, scale.sentence_pieces) if trial.trains else 0.0
                 for config, scale in zip(configs, SCALES, strict=True)
             ]
             rows.append((trial.name, trial.group, trial.label, *params, *flops))
@@ -212,7 +214,7 @@ def plan(
     from studies.plan import make_plan, run_table, summary, tables
 
     workspace, chosen = Workspace(home), get_scale(scale)
-    requested = _request(studies, chosen, seeds, trial, workspace)
+    requested = with_needed(_request(studies, chosen, seeds, trial, workspace))
     priced = make_plan(requested, chosen, seeds, workspace, gpus, gpu_type, price)
     each = run_table(requested, chosen)
     if as_json:
@@ -730,34 +732,143 @@ def translate(
     file: Annotated[Path | None, typer.Argument(help="Lines to translate; without it standard input.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
+    extra: Annotated[int | None, typer.Option("--extra", min=1, help="Most output: input + so many pieces.")] = None,
+    as_json: AsJson = False,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Translate lines with a finished run, in order.
+    """Translate lines with a finished run, in order; without options, as the run was scored.
+
+    Text is UTF-8, one sentence a line, and each line has its line of output, empty ones too. From a pipe, what has
+    arrived is translated before more is waited for. With --json each line is an object with the translation's score
+    (its log-probability over the length penalty), and whether it is finished. All cores are used.
 
     \b
     Examples:
       echo "The old teacher sleeps." | aiayn translate table3/base
       aiayn translate 3f2a source.txt -o target.txt
     """
-    from dataclasses import replace
-
-    from studies.trained import find_run, load_run, read_lines, translate_lines
-
-    if output is not None and not output.parent.is_dir():
-        raise ValueError(f"cannot write {output}: there is no folder {output.parent}; choose another file with -o")
+    from core.data.progress import progress
+    from studies.trained import find_run, load_run
+    from studies.translation import LineTranslator, read_chunks
 
     trained = load_run(find_run(Workspace(home), run))
-    lines = read_lines(file)
-    decode = replace(trained.config.decode, beam_size=beam) if beam else trained.config.decode
-    text = "".join(f"{line}\n" for line in translate_lines(trained, lines, decode, _counter("sentences", len(lines))))
-    if output is None:
-        sys.stdout.write(text)
+    settings = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
+    decode = replace(trained.config.decode, **{name: value for name, value in settings.items() if value is not None})
+    translator = LineTranslator(trained, decode)
+    once = file is None or file.is_fifo() or file.is_char_device()  # what cannot be read twice
+    total = None if once else translator.check(file)
+    typed = file is None and sys.stdin.isatty()  # a bar would get between a person's keys
+    with (
+        _written(output) as stream,
+        nullcontext(lambda _: None) if typed else progress("translate", total) as on_lines,
+        closing(translator.translate(read_chunks(file))) as translated,
+    ):
+        for ready in translated:
+            texts = (json.dumps(asdict(one), ensure_ascii=False) if as_json else one.output for one in ready)
+            stream.write("".join(f"{text}\n" for text in texts))
+            stream.flush()
+            on_lines(len(ready))
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[TextIO]:
+    """A stream of UTF-8 lines into a file, which has its name once it is whole, or to standard output."""
+    if path is None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
         return
+    whole_at_once = path.is_file() or not path.exists()  # a device or a named pipe is written as it is
+    begun = path.with_name(f"{path.name}.partial") if whole_at_once else path
     try:
-        output.write_text(text, encoding="utf-8")
+        with begun.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        if whole_at_once:
+            begun.replace(path)
     except OSError as error:
-        raise ValueError(f"cannot write {output} ({error.strerror}); choose another file with -o") from error
+        raise ValueError(f"cannot write {path} ({error.strerror}); choose another file with -o") from error
+
+
+class AttentionKind(StrEnum):
+    """Which attention of the model."""
+
+    encoder = "encoder"
+    decoder = "decoder"
+    cross = "cross"
+
+
+class AttentionView(StrEnum):
+    """How attention is drawn."""
+
+    columns = "columns"
+    matrix = "matrix"
+    grid = "grid"
+
+
+@app.command()
+def attend(
+    run: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
+    text: Annotated[str, typer.Argument(help="A sentence in the run's source language.")],
+    target: Annotated[
+        str | None, typer.Option("--target", help="What the decoder reads; by default the run's own translation.")
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", min=1, help="From 1; by default the last but one, as in the figures.")
+    ] = None,
+    head: Annotated[
+        list[int] | None, typer.Option("--head", min=1, help="From 1; may be given several times; by default all.")
+    ] = None,
+    kind: Annotated[
+        AttentionKind | None,
+        typer.Option("--kind", help="By default the encoder's or, with --target, the decoder's to the source."),
+    ] = None,
+    word: Annotated[str | None, typer.Option("--word", help="Only where this word looks (Figure 3).")] = None,
+    view: Annotated[AttentionView, typer.Option("--view", help="How to draw it.")] = AttentionView.columns,
+    pieces: Annotated[bool, typer.Option("--pieces", help="By word pieces instead of words.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="FILE.png, .svg, .pdf or .html.", dir_okay=False)
+    ] = None,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Where a run's heads look in a sentence of your own: a picture, a page to explore, or numbers.
+
+    \b
+    Examples:
+      aiayn attend table3/base "The man who slept saw his letter." --word his -o his.svg
+      aiayn attend table3/base "The old teacher sleeps." --layer 2 --head 3 --head 5
+      aiayn attend table3/base "The old teacher sleeps." -o explore.html
+    """
+    from reports.attention import draw_sentence, find_word, missing_characters, save_picture, strongest, writable_form
+    from studies.attention import attend as attend_to
+    from studies.attention import figures_layer
+    from studies.trained import find_run, load_run
+
+    form = writable_form(output) if output is not None else None
+    trained = load_run(find_run(Workspace(home), run))
+    num_layers = trained.config.model.num_layers
+    chosen = kind.value if kind else ("encoder" if target is None else "cross")
+    name = f"{trained.record.study}/{trained.record.trial} seed {trained.record.seed}"
+    if form == "html":
+        from reports.explorer import write_explorer
+
+        write_explorer(output, [attend_to(trained, text, target)], f"Attention of {name}", layer, chosen)
+        return
+    layer = layer or figures_layer(num_layers)
+    sentence = attend_to(trained, text, target, [layer], [chosen])
+    focus = find_word(sentence.labels(chosen, not pieces)[0], word) if word is not None else None
+    if output is None:
+        _print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
+        return
+    title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
+    with draw_sentence(sentence, chosen, layer, head, view.value, focus, not pieces, title) as figure:
+        save_picture(figure, output)
+    missing = missing_characters([label for labels in sentence.labels(chosen) for label in labels])
+    if missing and form != "svg":
+        _say(f"no installed font has {missing}: drawn as boxes; install one that has, or write .svg or .html")
 
 
 @app.command()
@@ -790,18 +901,6 @@ def _store(home: Path, rebuild: bool = False):
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _counter(what: str, total: int):
-    """A callback that shows a count on a terminal and stays silent elsewhere."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int) -> None:
-        end = "\n" if done >= total else ""
-        print(f"\r{done:,} of {total:,} {what}", end=end, file=sys.stderr, flush=True)
-
-    return show
 
 
 def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:

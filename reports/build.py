@@ -16,7 +16,7 @@ from typing import Any
 from reports import data, method, notebook, tables
 from reports.index import scorecard
 from reports.notebook import ReportError
-from reports.pages import Fragment, render
+from reports.pages import ATTENTION_STUDIES, EXPLORED_STUDY, HEADS_PAGE, Fragment, render
 from reports.run_pages import build_run_pages
 from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
@@ -60,8 +60,13 @@ def build_site(
         snapshot = {"sha256": sha256, "code_version": data.code_version(copy)}
         titles = {row["study"]: row["title"] for row in data.studies(copy)}
         chosen = list(titles) if studies is None else _check_studies(studies, list(titles))
-        failures = _build_study_pages(chosen, titles, copy, output, snapshot, say)
-        made = sum(1 for _ in build_run_pages(copy, database.parent / "runs", output))
+        runs = database.parent / "runs"
+        if EXPLORED_STUDY in chosen:
+            chosen.append(HEADS_PAGE)
+            titles[HEADS_PAGE] = "What the heads of a run do"
+        failures = _build_study_pages(chosen, titles, copy, runs, output, snapshot, say)
+        failures += _build_explorers(chosen, copy, runs, output)
+        made = sum(1 for _ in build_run_pages(copy, runs, output))
         if made:
             say(f"{made} run page(s)")
         _write_page(output / "runs.html", snapshot, "all_runs.html", tables.all_runs(copy))
@@ -85,6 +90,7 @@ def _build_study_pages(
     studies: Sequence[str],
     titles: Mapping[str, str],
     database: Path,
+    runs: Path,
     output: Path,
     snapshot: Mapping[str, Any],
     say: Callable[[str], None],
@@ -94,13 +100,14 @@ def _build_study_pages(
     A page that is out of date or failed is taken away, so that none is left that no longer tells the truth, and its
     siblings do not link to it.
     """
-    scales = {study: _scales_of(study, database) for study in studies}
+    # The page on heads is of the runs that Figure 5 measures.
+    scales = {study: _scales_of(EXPLORED_STUDY if study == HEADS_PAGE else study, database) for study in studies}
     bodies: dict[tuple[str, str], Fragment] = {}
     failures = []
 
     def body(study: str, scale: str) -> Fragment:
         say(f"{study} at {scale} scale: running the notebook")
-        return _run_notebook(study, scale, database, output, say)
+        return _run_notebook(study, scale, database, runs, output, say)
 
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as kernels:
         waiting = {kernels.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
@@ -121,10 +128,27 @@ def _build_study_pages(
     return sorted(failures)
 
 
-def _notebook_of(study: str) -> tuple[Path, dict[str, str]]:
+def _build_explorers(studies: Sequence[str], database: Path, runs: Path, output: Path) -> list[str]:
+    """The explorer of each scale whose attention was kept; what failed, a line each."""
+    failures = []
+    if EXPLORED_STUDY not in studies:
+        return failures
+    from reports import attention_pages
+
+    for scale in SCALES:
+        try:
+            attention_pages.build_explorer(database, runs, scale, output)
+        except (ResultsError, ValueError) as error:
+            failures.append(f"the explorer of {scale}: {error}")
+    return failures
+
+
+def _notebook_of(study: str, runs: Path) -> tuple[Path, dict[str, str]]:
     """A study's notebook and the parameters that it has beyond the usual: its own, or the one for any study."""
     own = NOTEBOOKS / f"{study}.ipynb"
-    return (own, {}) if own.exists() else (NOTEBOOKS / "study.ipynb", {"study": study})
+    if not own.exists():
+        return NOTEBOOKS / "study.ipynb", {"study": study}
+    return own, {"runs": str(runs)} if study in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
 
 
 def _check_studies(studies: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -149,10 +173,12 @@ def _scales_of(study: str, database: Path) -> list[str]:
     return [scale for scale in SCALES if scale in present] or [SCALES[0]]
 
 
-def _run_notebook(study: str, scale: str, database: Path, output: Path, say: Callable[[str], None]) -> Fragment:
+def _run_notebook(
+    study: str, scale: str, database: Path, runs: Path, output: Path, say: Callable[[str], None]
+) -> Fragment:
     failed_copy = output / f"{study}-{scale}.failed.ipynb"
     failed_copy.unlink(missing_ok=True)
-    path, more = _notebook_of(study)
+    path, more = _notebook_of(study, runs)
     parameters = {"database": str(database), "scale": scale} | more
     return Fragment(notebook.to_html(notebook.execute(path, parameters, failed_copy, on_progress=say)))
 

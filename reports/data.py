@@ -177,6 +177,34 @@ def run_metrics(database: Path | str, run: str, names: Sequence[tuple[str, str]]
     }
 
 
+def attention_artifacts(database: Path | str, study: str, scale: str, trial: str) -> list[Row]:
+    """Where a trial's finished runs keep their attention weights: run, seed, path in its folder; lowest seed first."""
+    return read(
+        database,
+        """
+        SELECT r.run, r.seed, a.path FROM latest_runs AS r JOIN artifacts AS a USING (run)
+        WHERE r.study = ? AND r.scale = ? AND r.trial = ? AND r.status = 'done' AND a.kind = 'attention'
+        ORDER BY r.seed
+        """,
+        [study, scale, trial],
+    )
+
+
+def study_scores(database: Path | str, study: str, scale: str) -> list[Row]:
+    """All scores of a study's latest finished runs: run, trial, seed, name, value, details (a dictionary)."""
+    rows = read(
+        database,
+        """
+        SELECT s.run, r.trial, r.seed, s.name, s.value, s.details FROM scores AS s JOIN latest_runs AS r USING (run)
+        WHERE r.study = ? AND r.scale = ? AND r.status = 'done' ORDER BY r.trial, r.seed, s.name
+        """,
+        [study, scale],
+    )
+    for row in rows:
+        row["details"] = json.loads(row["details"] or "{}")
+    return rows
+
+
 def departures(database: Path | str) -> list[Row]:
     """Where the code departs from the paper's letter: section, reason, file, line."""
     return read(database, "SELECT section, reason, file, line FROM departures ORDER BY rowid")

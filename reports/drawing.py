@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 
@@ -27,8 +28,10 @@ from matplotlib.transforms import Bbox
 # the hex value stays as the fallback where the page's style is absent. The series are after Okabe and Ito.
 INK, MUTED, GRID, PAPER = "#1d2431", "#5b6473", "#e3e4e8", "#fefefd"
 SERIES = ("#0072b2", "#c8500a", "#00805c", "#a2557f", "#7d6a00", "#3c8fc4", "#5b6474")
+# Two more where eight things are told apart, as heads are.
+MORE_SERIES = ("#b0413e", "#4a4e9c")
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "card"} | {
-    color: f"series-{number}" for number, color in enumerate(SERIES, start=1)
+    color: f"series-{number}" for number, color in enumerate((*SERIES, *MORE_SERIES), start=1)
 }
 DASHES = ((4, 1.5), (1.5, 1.2), (5, 1.5, 1.5, 1.5), (7, 1.5), (2.5, 1), (1, 1), (8, 1, 1, 1))
 _STYLE = {
@@ -63,10 +66,10 @@ _STYLE = {
 
 
 @contextmanager
-def drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure of one axes in the reports' style; sizes in inches."""
+def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
+    """A figure in the reports' style and its axes, or an array of them where there are several; sizes in inches."""
     with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+        figure, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained")
         try:
             yield figure, axes
         finally:

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from reports.pages import VERDICTS
 from reports.tables import DECIDED, count_verdicts
+from results.output import one_line
 
 Row = dict[str, Any]
 
@@ -182,6 +183,7 @@ def _claim_lines(row: Row, width: int | None) -> list[tuple[str, str]]:
 
 
 def _wrap(text: str, width: int | None, first: str, rest: str) -> list[str]:
+    text = one_line(text)
     if width is None:
         return [first + text]
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
@@ -225,4 +227,4 @@ def _escape(text: str) -> str:
     """Text as Markdown shows it: no cell ends early, no tag begins, no word leans."""
     for sign in "\\|<*_[":
         text = text.replace(sign, "\\" + sign)
-    return " ".join(text.split())
+    return one_line(text)

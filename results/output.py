@@ -153,7 +153,7 @@ def _write_json(table: pyarrow.Table, stream: TextIO) -> None:
 def _write_markdown(table: pyarrow.Table, stream: TextIO) -> None:
     def cell(value: Any) -> str:
         text = _human(value) if isinstance(value, float) else _text(value)
-        return "" if text is None else _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
+        return "" if text is None else one_line(text).replace("\\", "\\\\").replace("|", "\\|")
 
     stream.write("| " + " | ".join(map(cell, table.column_names)) + " |\n")
     stream.write("|" + "".join(" ---: |" if numeric else " --- |" for numeric in _numeric(table)) + "\n")
@@ -186,7 +186,7 @@ _LATEX = {
 
 
 def _latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(character, character) for character in _one_line(text))
+    escaped = "".join(_LATEX.get(character, character) for character in one_line(text))
     return re.sub("([-,])(?=\\1)", r"\1{}", escaped)  # two hyphens or commas in a row are another sign to TeX
 
 
@@ -225,7 +225,7 @@ def _human(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Without line breaks and control characters, which could move a terminal's cursor or colour it."""
     return "".join(
         " " if character in "\n\r\t" else "�" if unicodedata.category(character) == "Cc" else character
@@ -237,7 +237,7 @@ def _shown(value: Any) -> str:
     text = _human(value) if isinstance(value, float) else _text(value)
     if text is None:
         return NULL_MARK
-    text = _one_line(text)
+    text = one_line(text)
     return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
 
 
@@ -251,7 +251,7 @@ def _write_table(table: pyarrow.Table, stream: TextIO) -> None:
     shown = table.slice(0, MAX_TABLE_ROWS)
     columns = [[_shown(value) for value in column.to_pylist()] for column in shown.columns]
     # Heads break at underscores, as published_params_millions is far wider than what stands below it.
-    heads = [_one_line(name).replace("_", "_\n") if len(name) > 12 else _one_line(name) for name in table.column_names]
+    heads = [one_line(name).replace("_", "_\n") if len(name) > 12 else one_line(name) for name in table.column_names]
     widths = [
         max(cell_len(text) for text in (*head.split("\n"), *cells)) for head, cells in zip(heads, columns, strict=True)
     ]

@@ -14,7 +14,7 @@ from results.errors import ResultsError
 from results.run_folder import RunFolder
 from results.store import Store
 from studies.progress import Progress, last_metrics, read_state
-from studies.runs import PlannedRun, Workspace
+from studies.runs import PlannedRun, Workspace, needed_runs
 from studies.scales import Scale
 from studies.schedule import Resources, ScheduleError, run_on_ray
 from studies.scorecard import sync_registry, write_verdicts
@@ -61,8 +61,8 @@ def carry_out(
 ) -> Outcome:
     """Run what is not done, keep the database up to date meanwhile, and write the verdicts.
 
-    A diverged run is a result and is not tried again; a failed one is. `rerun` sets every run of the request aside
-    and starts it from nothing.
+    A run that measures another brings that one along, if it is not among the request. A diverged run is a result and is
+    not tried again; a failed one is. `rerun` sets every run of the request aside and starts it from nothing.
 
     Raises:
         ScheduleError: the request cannot be met here; nothing was started.
@@ -72,11 +72,17 @@ def carry_out(
     if blocked:
         raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
     _require_writable(workspace.home)
-    planned = _let_orphans_end(planned)
+    asked = {run.record.run for run in planned}
+    planned = _let_orphans_end([*needed_runs(planned), *planned])
     elsewhere = {run.record.run for run in planned if run.status.status == "running"}
-    wanted = ("done", "queued", "failed", "diverged") if rerun else ("queued", "failed")
-    to_run = [run for run in planned if run.status.status in wanted]
-    skipped = 0 if rerun else sum(run.status.status == "done" for run in planned)
+    again = asked if rerun else ()
+    to_run = [
+        run
+        for run in planned
+        if run.status.status in ("queued", "failed")
+        or (run.record.run in again and run.status.status in ("done", "diverged"))
+    ]
+    skipped = sum(run.status.status == "done" and run.record.run not in again for run in planned)
     store = Store(workspace.home)
     sync_registry(store)
     if to_run:
@@ -86,7 +92,7 @@ def carry_out(
         def begin() -> None:
             if rerun:
                 for run in to_run:
-                    if run.folder.path.exists():
+                    if run.record.run in again and run.folder.path.exists():
                         run.folder.set_aside()
             progress.start()
 

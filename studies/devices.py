@@ -17,6 +17,7 @@ from results.records import RunRecord, RunResult
 from studies.scales import PAPER, Scale
 from studies.study import no_such
 from studies.table2 import NUM_GPUS, SUSTAINED_FLOPS
+from studies.work import Training, work_of
 
 CPU = "CPU"
 
@@ -83,7 +84,7 @@ def measured_devices(finished: Iterable[tuple[RunRecord, RunResult]], scale: Sca
     """What the finished runs of a scale reached, by the machine's device and the precision: the median over runs."""
     rates, overheads = defaultdict(list), defaultdict(list)
     for record, result in finished:
-        if record.scale != scale.name or result.seconds <= 0:
+        if record.scale != scale.name or result.seconds <= 0 or work_of(record.config) != Training():
             continue
         config = RunConfig.from_dict(record.config)
         flops = training_flops(config.model, config.train, scale.sentence_pieces)

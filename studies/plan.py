@@ -191,6 +191,8 @@ def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult]]:
 
 
 def _flops(run: PlannedRun, scale: Scale) -> float:
+    if not run.trains:
+        return 0.0  # seconds on a core, for any model here
     return training_flops(run.config.model, run.config.train, scale.sentence_pieces)
 
 
@@ -223,10 +225,10 @@ def _line(
             (run.record.study, run.record.trial, run.record.seed, run.record.scale) in made for run in to_run
         ),
         to_run=len(to_run),
-        updates=sum(run.config.train.train_steps for run in to_run),
+        updates=sum(run.config.train.train_steps for run in to_run if run.trains),
         flops=sum(_flops(run, scale) for run in to_run),
         device_hours=hours,
-        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_run),
+        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_run if run.trains),
         money=None if price is None else hours * price,
     )
 
@@ -243,6 +245,7 @@ def _peak_disk(runs: Sequence[PlannedRun], per_trial: int, capacity: int) -> int
     A run holds its newest checkpoints and the one that is being written, and the weights that it will average.
     """
     working = []
+    runs = [run for run in runs if run.trains]
     for run in runs:
         parameters, members = num_parameters(run.config.model), run.config.train.average_last
         averaged = members * BYTES_PER_PARAMETER if members > 1 else 0
@@ -433,7 +436,7 @@ def run_table(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Sc
         tuple(
             (
                 run.record.study, run.record.trial, run.record.seed, run.record.run, run.status.status,
-                run.config.train.train_steps, num_parameters(run.config.model), _flops(run, scale),
+                run.config.train.train_steps if run.trains else 0, num_parameters(run.config.model), _flops(run, scale),
             )
             for _, runs in requested
             for run in runs

@@ -35,10 +35,15 @@ class RunState:
 
     @property
     def fraction(self) -> float:
-        """Share of the training that is done, 0 to 1."""
+        """Share of the work that is done, 0 to 1."""
         if self.status in ("done", "failed", "diverged"):
             return 1.0
-        return min(1.0, self.step / self.run.config.train.train_steps)
+        return min(1.0, self.step / self.run.config.train.train_steps) if self.run.trains else 0.0
+
+    @property
+    def stage(self) -> str:
+        """How far it is, in words."""
+        return f"step {self.step:,}/{self.run.config.train.train_steps:,}" if self.run.trains else "measuring"
 
     @property
     def name(self) -> str:
@@ -87,8 +92,11 @@ def time_left(states: Sequence[RunState], fraction_before: float, elapsed: float
 
 
 def work_done(states: Sequence[RunState]) -> float:
-    """Share of all runs' training operations that is done, 0 to 1."""
-    costs = [training_flops(state.run.config.model, state.run.config.train) for state in states]
+    """Share of all runs' operations that is done, 0 to 1; what trains nothing counts as a hundredth of a training."""
+    costs = [
+        training_flops(state.run.config.model, state.run.config.train) * (1.0 if state.run.trains else 0.01)
+        for state in states
+    ]
     return sum(cost * state.fraction for cost, state in zip(costs, states, strict=True)) / sum(costs)
 
 
@@ -181,7 +189,7 @@ def _panel(progress: Progress, before: Sequence[RunState]) -> object:
     running = Table.grid(padding=(0, 2))
     for state in progress.states:
         if state.status == "running":
-            running.add_row(state.name, f"step {state.step:,}/{state.run.config.train.train_steps:,}", *_numbers(state))
+            running.add_row(state.name, state.stage, *_numbers(state))
     failed = [
         Text(f"{s.name} {s.status}: {s.reason}", style="red")
         for s in progress.states
@@ -217,8 +225,4 @@ class _Lines:
             for state in progress.states:
                 if state.status == "running":
                     numbers = ", ".join(text for text in _numbers(state) if text)
-                    print(
-                        f"{state.name} step {state.step:,}/{state.run.config.train.train_steps:,} {numbers}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    print(f"{state.name} {state.stage} {numbers}".rstrip(), file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ Needs neither torch nor ray: listing, planning and asking for the state answer a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,8 +16,10 @@ from core.data.corpus import DataError
 from results import provenance
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
+from studies.registry import get_study
 from studies.scales import Scale
 from studies.study import Study
+from studies.work import TRAINING, Training, Work
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,12 +56,22 @@ class Workspace:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a study: its record, complete, and where it stands in a workspace."""
+    """One run of a study: its record, complete, and where it stands in a workspace.
+
+    `config` is of the model that it trains, or that it measures: then `needs` is the run that trains it.
+    """
 
     record: RunRecord
     config: RunConfig
     folder: RunFolder
     status: RunStatus
+    work: Work = TRAINING
+    needs: PlannedRun | None = None
+
+    @property
+    def trains(self) -> bool:
+        """Whether it costs a training."""
+        return isinstance(self.work, Training)
 
 
 @cache
@@ -127,17 +139,20 @@ def plan_runs(
                 data_fingerprint(config, workspace.data),
             )
         missing, fingerprint = data_states[config.data]
-        for seed in range(1, num_seeds + 1):
-            run = provenance.run_id(
-                study.name, trial.name, seed, scale.name, config.to_dict(), fingerprint, code_version()
-            )
+        needed: list[PlannedRun | None] = [None] * num_seeds
+        if trial.work.measures is not None:
+            other, name = trial.work.measures
+            needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
+        for seed, needs in enumerate(needed, start=1):
+            stored = config.to_dict() | trial.work.to_config(needs and needs.record.run)
+            run = provenance.run_id(study.name, trial.name, seed, scale.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
                 study=study.name,
                 trial=trial.name,
                 seed=seed,
                 scale=scale.name,
-                config=config.to_dict(),
+                config=stored,
                 code_version=code_version(),
                 data_fingerprint=fingerprint,
                 provenance=_provenance(),
@@ -147,5 +162,28 @@ def plan_runs(
                 status = RunStatus("blocked", missing)
             else:
                 status = folder.status() if folder.path.exists() else RunStatus("queued")
-            planned.append(PlannedRun(record, config, folder, status))
+            planned.append(PlannedRun(record, config, folder, status, trial.work, needs))
     return planned
+
+
+def with_needed(requested: Sequence[tuple[Study, Sequence[PlannedRun]]]) -> list[tuple[Study, Sequence[PlannedRun]]]:
+    """A request, and before it the runs that it measures and does not ask for, by their study."""
+    needed = needed_runs(run for _, runs in requested for run in runs)
+    studies = dict.fromkeys(run.record.study for run in needed)
+    return [
+        *((get_study(name), [run for run in needed if run.record.study == name]) for name in studies),
+        *requested,
+    ]
+
+
+def needed_runs(planned: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """The runs that these measure and that are not among them, each once."""
+    planned = list(planned)
+    asked = {run.record.run for run in planned}
+    return list(
+        {
+            run.needs.record.run: run.needs
+            for run in planned
+            if run.needs is not None and run.needs.record.run not in asked
+        }.values()
+    )

@@ -81,6 +81,19 @@ SMOKE = Scale(
     seed_spread={
         "dev_bleu": SeedSpread(2.1, 4, "base at this scale, seeds 1 to 4"),
         "dev_bleu_paper": SeedSpread(2.1, 4, "base at this scale, seeds 1 to 4"),
+        **{
+            name: SeedSpread(sd, 4, "base at this scale, seeds 1 to 4")
+            for name, sd in (
+                ("far_heads", 0.10),
+                ("far_heads_over_shuffled", 0.065),
+                ("far_head_over_offset", 0.056),
+                ("antecedent_share", 0.013),
+                ("antecedent_over_shuffled", 0.016),
+                ("antecedent_over_offset", 0.079),
+                ("antecedent_sharpness", 0.079),
+                ("mean_head_distance", 0.020),
+            )
+        },
         "dev_ppl": SeedSpread(0.22, 4, "base at this scale, seeds 1 to 4"),
         "test_bleu": SeedSpread(2.7, 4, "base at this scale, seeds 1 to 4"),
         "test_bleu_paper": SeedSpread(2.7, 4, "base at this scale, seeds 1 to 4"),

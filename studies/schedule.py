@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,8 +84,8 @@ def run_on_ray(
 ) -> None:
     """Carry out these runs with Ray Tune and return when all have ended, or on Ctrl-C with what is done kept.
 
-    The longest start first, so that the machine is not left with one long run at the end. Data is prepared once,
-    before any trial starts.
+    Trainings come first, the longest before the others, so that the machine is not left with one long run at the end;
+    what measures a finished run comes after them. Data is prepared once, before any trial starts.
 
     Raises:
         ScheduleError: a trial does not fit anywhere.
@@ -93,15 +93,16 @@ def run_on_ray(
     """
     with ray_session(address):
         check_resources(resources)
-        for data in dict.fromkeys(run.config.data for run in runs):
+        trainings = [run for run in runs if run.trains]
+        for data in dict.fromkeys(run.config.data for run in trainings):
             prepare(data, workspace.data)
         on_start()
-        _fit(
-            sorted(runs, key=lambda run: -training_flops(run.config.model, run.config.train)),
-            workspace,
-            resources,
-            max_concurrent,
-        )
+        trainings.sort(key=lambda run: -training_flops(run.config.model, run.config.train))
+        probes = [run for run in runs if not run.trains]
+        # No GPU is needed to look at a model.
+        for stage, given in ((trainings, resources), (probes, replace(resources, gpus=0))):
+            if stage:
+                _fit(stage, workspace, given, max_concurrent)
 
 
 def _fit(runs: Sequence[PlannedRun], workspace: Workspace, resources: Resources, max_concurrent: int | None) -> None:

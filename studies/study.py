@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from core.config import RunConfig
 from studies.claim import Claim
 from studies.scales import Scale
+from studies.work import TRAINING, Training, Work
 
 
 def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: str = "") -> ValueError:
@@ -21,12 +22,21 @@ def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: st
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration that must be run: a change relative to the scale's base, so that it exists at every scale."""
+    """One configuration that must be run: a change relative to the scale's base, so that it exists at every scale.
+
+    `work` says what is done with it; what measures another trial's run has that trial's change.
+    """
 
     name: str
     group: str
     label: str
     change: Callable[[RunConfig], RunConfig]
+    work: Work = TRAINING
+
+    @property
+    def trains(self) -> bool:
+        """Whether it costs a training."""
+        return isinstance(self.work, Training)
 
     def config(self, scale: Scale) -> RunConfig:
         """The complete configuration at a scale."""

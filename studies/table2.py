@@ -95,7 +95,14 @@ def into_french(base: RunConfig) -> RunConfig:
     vocab_size = base.data.vocab_size * 32 // 37
     return replace(
         base,
-        data=replace(base.data, tgt="fr", vocab_size=vocab_size),
+        data=replace(
+            base.data,
+            tgt="fr",
+            vocab_size=vocab_size,
+            vocab_kind="wordpiece",
+            # Learning takes about 1.2 kB for each different word: the words of all 36M pairs would fill a machine.
+            vocab_sample_pairs=5_000_000,
+        ),
         model=replace(base.model, vocab_size=vocab_size),
     )
 

@@ -7,14 +7,14 @@ every large corpus has a little of is a **warning**; some become faults above a 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from core.data.corpus import Corpus, DataError, Languages
+from core.data.corpus import TRAIN_SPLIT, Corpus, DataError, Languages
 from core.data.language import TwoSides, other_language
+from core.data.progress import watched
 from core.data.report import Finding, Report
 from core.data.survey import EMPTY, Overlap, Pair, Sample, Survey, Tally
 from core.data.translation_corpus import TranslationCorpus
@@ -22,7 +22,6 @@ from core.data.treebanks import Treebank
 from core.data.treebanks.check import check_treebank
 from core.data.vocabulary import Vocabulary
 
-TRAIN_SPLIT = "train"
 REFUSED = "refused by the loader"
 LEAKED = "pairs that are training pairs"
 SHARED = "pairs that another scored split has too"
@@ -100,8 +99,9 @@ def check_pair(corpus: TranslationCorpus, languages: Languages, cache_dir: Path)
 
     def read(split: str) -> Iterator[Pair]:
         pairs = corpus.read_pairs(split, src, tgt, cache_dir)
+        total = corpus.num_lines(split, (src, tgt), cache_dir)
         try:
-            yield from surveys[split].watch(_shown(pairs, f"{corpus.name} {split}"))
+            yield from surveys[split].watch(watched(pairs, f"{corpus.name}: checking {split}", total))
         except DataError as error:
             seen = surveys[split].num_pairs
             findings.append(Finding("fault", split, REFUSED, seen, seen, None, str(error)))
@@ -125,15 +125,6 @@ def check_pair(corpus: TranslationCorpus, languages: Languages, cache_dir: Path)
     findings += _pieces(facts)
     findings.sort(key=lambda finding: finding.level != "fault")  # stable: in the order of the checks within a level
     return Report(corpus.name, f"{src}-{tgt}", facts, tuple(findings), f"pieces per word: {basis}")
-
-
-def _shown(pairs: Iterator[Pair], what: str) -> Iterator[Pair]:
-    """The same pairs; on a terminal with a count of them."""
-    if not sys.stderr.isatty():
-        return pairs
-    from tqdm import tqdm
-
-    return tqdm(pairs, desc=what, unit=" pairs", unit_scale=True, leave=False)
 
 
 def _found(split: str, what: str, tally: Tally, of: int, detail: str = "") -> Iterator[Finding]:

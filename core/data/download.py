@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.data.corpus import DataError
+from core.data.lock import one_at_a_time
 
 _logger = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
@@ -29,12 +30,11 @@ def download(url: str, path: Path, check: Callable[[Path], None], advice: str, n
         DataError: the address does not answer, the connection breaks, the disk is full, or the check fails.
     """
     import pooch  # not needed where the files are there
-    from filelock import FileLock
 
     partial = path.with_name(f".partial.{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(".lock")):
+        with one_at_a_time(path.with_name(".lock"), path.name, f"downloads to {path.parent}"):
             if path.is_file():
                 return
             _require_space(path.parent, num_bytes)

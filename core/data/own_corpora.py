@@ -9,16 +9,18 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from core.data.cleaning import NAMED, Cleaning
-from core.data.corpus import DataError, Languages, Source, Step, require_name
+from core.data.corpus import TRAIN_SPLIT, DataError, Languages, Source, Step, require_name
 from core.data.lines import LineStream
 from core.data.manifest import Manifest, ManifestCorpus, RecordedText, write_texts
+from core.data.progress import watched
 from core.data.translation_corpus import Text, aligned_pairs, checked_pairs
 
-TRAIN_SPLIT = "train"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*")
 
@@ -115,7 +117,7 @@ def add(
         for split, paths in files.items():
             rules = Cleaning([NAMED[rule]() for rule in clean] if split == TRAIN_SPLIT else [])
             texts[split] = _take(f"{name} {split}", languages, paths, rules, None if in_place else unfinished / split)
-            part = f"{split} {'-'.join(languages)}"
+            part = f"{split}.{'-'.join(languages)}"
             steps.append(Step(part, "read", rules.num_read))
             steps += [Step(part, rule.name, kept) for rule, kept in zip(rules.filters, rules.kept, strict=True)]
             sources += [Source(path.name, str(path.absolute()), None) for path in paths]
@@ -142,14 +144,17 @@ def remove(cache_dir: Path, name: str) -> None:
         ValueError: a person added no corpus of this name.
     """
     require_name(name, tuple(names(cache_dir)), "no corpus was added under the name")
+    prepared = []
+    with suppress(DataError):  # a damaged one is removed too; what it was prepared as is not known then
+        for pair in permutations(load(cache_dir, name).languages):
+            stem = re.escape("-".join((name, *pair)))
+            ours = re.compile(rf"{stem}-[0-9a-f]{{12}}|\.{stem}-[0-9a-f]{{12}}\.unfinished")
+            prepared += [path for path in cache_dir.iterdir() if ours.fullmatch(path.name)]
     folder = _home(cache_dir) / name
     aside = folder.with_name(f".{uuid.uuid4().hex}")
     folder.rename(aside)  # gone at once, for whoever looks now
-    shutil.rmtree(aside)
-    prepared = re.compile(re.escape(name) + r"-[A-Za-z0-9-]+-[0-9a-f]{12}")
-    for path in cache_dir.glob(f"{name}-*"):
-        if prepared.fullmatch(path.name):
-            shutil.rmtree(path)
+    for path in (aside, *prepared):
+        shutil.rmtree(path)
 
 
 def _home(cache_dir: Path) -> Path:
@@ -202,7 +207,7 @@ def _take(
     texts = tuple(Text(stream, str(path)) for stream, path in zip(streams, paths, strict=True))
     if rules.filters:
         copies = {language: target.with_name(f"{target.name}.{language}") for language in languages}
-        written = write_texts(rules.apply(aligned_pairs(texts)), copies)
+        written = write_texts(rules.apply(watched(aligned_pairs(texts), f"{what}: reading", None)), copies)
         cleaned = tuple(
             Text(LineStream.of_file(written[language].path), f"{path} after cleaning")
             for language, path in zip(languages, paths, strict=True)
@@ -210,7 +215,7 @@ def _take(
         for _ in checked_pairs(cleaned, languages, what, None):
             pass
         return written
-    pairs = rules.apply(checked_pairs(texts, languages, what, None))
+    pairs = rules.apply(watched(checked_pairs(texts, languages, what, None), f"{what}: reading", None))
     if target is not None:
         return write_texts(pairs, {language: target.with_name(f"{target.name}.{language}") for language in languages})
     for _ in pairs:

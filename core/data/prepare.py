@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 
 from core.config import DataConfig
 from core.data import corpora
-from core.data.corpus import DataError, require_name
-from core.data.preparation import INFO_FILE, TRAIN_SPLIT, VOCABULARY_FILE, Preparation
+from core.data.corpus import TRAIN_SPLIT, DataError, require_name
+from core.data.lock import one_at_a_time
+from core.data.preparation import INFO_FILE, VOCABULARY_FILE, Preparation
 from core.data.split import Lines, ParallelSplit
 from core.data.split_files import SIDES, map_lines, map_sentences
 from core.data.split_statistics import SplitStatistics
 from core.data.translation_corpus import TranslationCorpus
-from core.data.vocabulary import Vocabulary
+from core.data.vocabulary import Vocabulary, fingerprint_of_file
 
 # Part of the key: to be raised whenever other files are written for the same input.
 _FORMAT = 2
-_SAY_AGAIN_EVERY_SECONDS = 60.0
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,9 +40,15 @@ class PreparedData:
     """
 
     folder: Path
-    vocabulary: Vocabulary
     fingerprint: str
+    vocab_size: int
     statistics: Mapping[str, SplitStatistics]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary, read when it is asked for: training needs none, and it takes more memory than the rest."""
+        with _damage_named(self.folder):
+            return Vocabulary.load(self.folder / VOCABULARY_FILE)
 
     def split(self, name: str) -> ParallelSplit:
         """A split by the corpus' name for it; its arrays and its lines are mapped from disk.
@@ -94,7 +96,7 @@ def prepare_corpus(corpus: TranslationCorpus, data: DataConfig, cache_dir: Path)
     folder = cache_dir / f"{corpus.name}-{data.src}-{data.tgt}-{_key(data, fingerprint)}"
     if not folder.is_dir():
         cache_dir.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder):
+        with one_at_a_time(folder.with_name(f".{folder.name}.lock"), folder.name, "prepares it"):
             if not folder.is_dir():
                 Preparation(corpus, data, cache_dir, folder).run()
     return _open(folder, fingerprint)
@@ -107,46 +109,23 @@ def _key(data: DataConfig, fingerprint: str) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait, and say so, while another process is at work on this folder. A killed one holds nothing up."""
-    from filelock import FileLock, Timeout
-
-    lock, timeout, began = FileLock(folder.with_name(f".{folder.name}.lock")), 0.0, time.monotonic()
-    while not lock.is_locked:
-        try:
-            lock.acquire(timeout)
-        except Timeout:
-            _logger.info(
-                "%s: another process prepares it; waiting (%.0f s so far)", folder.name, time.monotonic() - began
-            )
-            timeout = _SAY_AGAIN_EVERY_SECONDS
-        except NotImplementedError as error:
-            raise DataError(
-                f"the file system of {folder.parent} has no locks; give a --home on one that has them"
-            ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def _open(folder: Path, fingerprint: str) -> PreparedData:
     with _damage_named(folder, f"{INFO_FILE}: "):
         info = json.loads((folder / INFO_FILE).read_text(encoding="utf-8"))
         statistics = {name: SplitStatistics(**values) for name, values in info["splits"].items()}
-        files, learned = info["files"], info["vocabulary"]["fingerprint"]
+        files, learned = info["files"], info["vocabulary"]
+        vocab_size = learned["size"]
     with _damage_named(folder):
         for name, expected in files.items():
             size = (folder / name).stat().st_size
             if size != expected:
                 raise ValueError(f"{name} has {size} bytes, should have {expected}")
-        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
-        if vocabulary.fingerprint != learned:
+        found = fingerprint_of_file(folder / VOCABULARY_FILE)
+        if found != learned["fingerprint"]:
             raise ValueError(
-                f"{VOCABULARY_FILE} is not the one that was learned: {vocabulary.fingerprint}, not {learned}"
+                f"{VOCABULARY_FILE} is not the one that was learned: {found}, not {learned['fingerprint']}"
             )
-    return PreparedData(folder, vocabulary, fingerprint, statistics)
+    return PreparedData(folder, fingerprint, vocab_size, statistics)
 
 
 @contextmanager

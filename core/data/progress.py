@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 LOG_LINE_EVERY_SECONDS = 30.0
+_SHOW_EVERY_ITEMS = 1_024
+
+Item = TypeVar("Item")
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +34,15 @@ def progress(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=total, completed=done)
         yield lambda items: bars.advance(task, items)
+
+
+def watched(items: Iterable[Item], what: str, total: int | None) -> Iterator[Item]:
+    """The same items, shown as they go by."""
+    with progress(what, total) as on_items:
+        for number, item in enumerate(items, 1):
+            yield item
+            if number % _SHOW_EVERY_ITEMS == 0:
+                on_items(_SHOW_EVERY_ITEMS)
 
 
 class _LogLines:

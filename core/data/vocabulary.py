@@ -121,7 +121,7 @@ class Vocabulary:
     @cached_property
     def fingerprint(self) -> str:
         """16 hex characters over all that decides an encoding."""
-        return hashlib.sha256(self.tokenizer.to_str().encode()).hexdigest()[:16]
+        return _fingerprint(self.tokenizer.to_str().encode())
 
     def encode_batch(self, lines: Sequence[str]) -> list[list[int]]:
         """Piece ids of each line, without special symbols; an empty line has none."""
@@ -157,6 +157,15 @@ class Vocabulary:
         names = (self.tokenizer.id_to_token(piece) for piece in range(len(special), self.size))
         raw = (bytes(_BYTE_OF_CHARACTER[character] for character in name) for name in names)
         return special + [piece.decode("utf-8", errors="backslashreplace").replace(" ", "▁") for piece in raw]
+
+
+def fingerprint_of_file(path: Path) -> str:
+    """The fingerprint of the vocabulary that `save` wrote there, without the work of `load`; may raise OSError."""
+    return _fingerprint(path.read_bytes())
+
+
+def _fingerprint(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _split_words() -> pre_tokenizers.PreTokenizer:

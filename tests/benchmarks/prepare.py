@@ -12,28 +12,26 @@ and encodes every line, and keeps nothing. Ours reads the files, learns, encodes
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
 import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from core.config import DataConfig, TrainConfig
+from core.data import own_corpora
 from core.data.batching import UpdateStream, epoch_batches
-from core.data.corpus import Languages, State
-from core.data.lines import LineFile
-from core.data.prepare import prepare_corpus
-from core.data.translation_corpus import Text, TranslationCorpus
+from core.data.lines import LineStream
+from core.data.prepare import prepare
 
 VOCAB_SIZE = 37_000
-DATA = DataConfig("pseudo", "en", "de", VOCAB_SIZE, "dev", "test")
+NAME = "pseudo"
+DATA = DataConfig(NAME, "en", "de", VOCAB_SIZE, "dev", "test")
 PAPER = TrainConfig()
 LARGEST = 36_000_000  # pairs of EN-FR
 LEXICA = {
@@ -43,40 +41,35 @@ LEXICA = {
 NUM_PROCESSES = 4
 
 
-@dataclass(frozen=True)
-class PlainCorpus(TranslationCorpus):
-    """Files `<split>.<language>` in a folder."""
-
-    folder: Path
-
-    def state(self, cache_dir: Path, languages: Languages | None = None) -> State:
-        return State("present", self.folder)
-
-    def fingerprint(self, cache_dir: Path, languages: Languages | None = None) -> str:
-        return repr(sorted(self.splits.items()))
-
-    def fetch(self, cache_dir: Path, languages: Languages | None = None) -> None:
-        """All is here."""
-
-    def _open(self, split: str, src: str, tgt: str, cache_dir: Path) -> tuple[Text, Text]:
-        paths = (self.folder / f"{split}.{language}" for language in (src, tgt))
-        return tuple(Text(LineFile(path), str(path)) for path in paths)
+def text_of(folder: Path, split: str, language: str) -> Path:
+    return folder / f"{split}.{language}"
 
 
-def corpus(folder: Path, pairs: int) -> PlainCorpus:
-    splits = {"train": pairs, "dev": 3_000, "test": 3_003}
-    return PlainCorpus("pseudo", "translation", ("en", "de"), splits, "none", "none", "made for a benchmark", folder)
+def cache_of(folder: Path) -> Path:
+    return folder / "cache"
 
 
 # --- the text
 
 
-def make_text(of: PlainCorpus) -> None:
-    """Write the files that are not there."""
+def make_corpus(folder: Path, pairs: int) -> None:
+    """Write the text, and make it a person's own corpus, unless that has been done."""
+    made = {"train": pairs, "dev": 3_000, "test": 3_003}
+    if NAME in own_corpora.names(cache_of(folder)):
+        if own_corpora.load(cache_of(folder), NAME).splits == made:
+            return
+        own_corpora.remove(cache_of(folder), NAME)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_text(folder, made)
+    files = {split: (text_of(folder, split, "en"), text_of(folder, split, "de")) for split in made}
+    own_corpora.add(cache_of(folder), NAME, ("en", "de"), files, taken=(), in_place=True)
+
+
+def _write_text(folder: Path, splits: Mapping[str, int]) -> None:
     rng = np.random.default_rng(1706)
-    words = {language: np.array(_lexicon(rng, *LEXICA[language]), dtype=object) for language in of.languages}
-    for split, size in of.splits.items():
-        with (of.folder / f"{split}.en").open("w") as src_file, (of.folder / f"{split}.de").open("w") as tgt_file:
+    words = {language: np.array(_lexicon(rng, *LEXICA[language]), dtype=object) for language in LEXICA}
+    for split, size in splits.items():
+        with text_of(folder, split, "en").open("w") as src_file, text_of(folder, split, "de").open("w") as tgt_file:
             for start in range(0, size, 50_000):
                 count = min(50_000, size - start)
                 src_lengths = np.clip(rng.gamma(2.6, 8.5, count), 2, 100).astype(int)
@@ -107,35 +100,38 @@ def _sentences(rng: np.random.Generator, words: np.ndarray, lengths: np.ndarray)
 # --- preparing
 
 
-def library_alone(of: PlainCorpus, cache: Path) -> dict[str, float]:
+def library_alone(folder: Path) -> dict[str, float]:
     """Seconds to learn and to encode, the lines being in memory."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    lines = [line for language in of.languages for line in LineFile(of.folder / f"train.{language}")]
+    lines = [line for language in LEXICA for line in LineStream.of_file(text_of(folder, "train", language))]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     started = time.perf_counter()
+    used = time.process_time()
     tokenizer.train_from_iterator(
         lines, trainers.BpeTrainer(vocab_size=VOCAB_SIZE, initial_alphabet=alphabet, show_progress=False)
     )
     learned = time.perf_counter()
     for start in range(0, len(lines), 16_384):  # all at once would fill the memory
         tokenizer.encode_batch_fast(lines[start : start + 16_384], add_special_tokens=False)
-    ended = time.perf_counter()
-    return {"seconds": ended - started, "learning": learned - started, "encoding": ended - learned}
+    ended, used = time.perf_counter(), time.process_time() - used
+    return {"seconds": ended - started, "CPU seconds": used, "learning": learned - started, "encoding": ended - learned}
 
 
-def ours(of: PlainCorpus, cache: Path) -> dict[str, float]:
+def ours(folder: Path) -> dict[str, float]:
     """Seconds to prepare everything."""
-    shutil.rmtree(cache, ignore_errors=True)
-    started = time.perf_counter()
-    prepared = prepare_corpus(of, DATA, cache)
-    seconds = time.perf_counter() - started
+    for path in cache_of(folder).glob(f"{NAME}-*"):
+        shutil.rmtree(path)
+    started, used = time.perf_counter(), time.process_time()
+    prepared = prepare(DATA, cache_of(folder))
+    seconds, used = time.perf_counter() - started, time.process_time() - used
     statistics_ = prepared.statistics["train"]
     return {
         "seconds": seconds,
-        "vocabulary": prepared.vocabulary.size,
+        "CPU seconds": used,
+        "vocabulary": prepared.vocab_size,
         "pieces": statistics_.src_pieces + statistics_.tgt_pieces,
         "MB on disk": sum(path.stat().st_size for path in prepared.folder.iterdir()) / 1e6,
     }
@@ -144,10 +140,10 @@ def ours(of: PlainCorpus, cache: Path) -> dict[str, float]:
 # --- running on what is prepared
 
 
-def start(of: PlainCorpus, cache: Path) -> dict[str, float]:
+def start(folder: Path) -> dict[str, float]:
     """Seconds to the first update of a run, without torch."""
     started = time.perf_counter()
-    split = prepare_corpus(of, DATA, cache).split("train")
+    split = prepare(DATA, cache_of(folder)).split("train")
     opened = time.perf_counter()
     stream = UpdateStream(split, PAPER, seed=1)
     _touch(split, stream.next_update())
@@ -155,15 +151,15 @@ def start(of: PlainCorpus, cache: Path) -> dict[str, float]:
     return {"seconds": ended - started, "opening": opened - started, "first update": ended - opened}
 
 
-def padding(of: PlainCorpus, cache: Path) -> dict[str, float]:
+def padding(folder: Path) -> dict[str, float]:
     """The share of padding in an epoch's tokens, with the paper's budget."""
-    split = prepare_corpus(of, DATA, cache).split("train")
+    split = prepare(DATA, cache_of(folder)).split("train")
     return _padding(split.src_lengths, split.tgt_lengths)
 
 
-def largest_epoch(of: PlainCorpus, cache: Path) -> dict[str, float]:
+def largest_epoch(folder: Path) -> dict[str, float]:
     """Seconds and memory to plan an epoch of EN-FR's size; the lengths are those of the text, again and again."""
-    split = prepare_corpus(of, DATA, cache).split("train")
+    split = prepare(DATA, cache_of(folder)).split("train")
     lengths = [np.resize(side, LARGEST) for side in (split.src_lengths, split.tgt_lengths)]
     before = _peak_megabytes()
     started = time.perf_counter()
@@ -193,12 +189,13 @@ def _touch(split, update: list[np.ndarray]) -> None:
         split.src.padded(batch, 0), split.tgt.padded(batch, 0)
 
 
-def _run(of: PlainCorpus, cache: Path, barrier, memory) -> None:
+def _run(folder: Path, barrier, memory) -> None:
     """A run's use of its data: an epoch of it. Puts its share of the memory before and after (PSS) into `memory`."""
+    np.random.default_rng()  # loads a part of numpy
     barrier.wait()
     before = _proportional_megabytes()
     barrier.wait()
-    split = prepare_corpus(of, DATA, cache).split("train")
+    split = prepare(DATA, cache_of(folder)).split("train")
     stream = UpdateStream(split, PAPER, seed=1)
     while stream.state()["epoch"] == 0:
         _touch(split, stream.next_update())
@@ -207,11 +204,11 @@ def _run(of: PlainCorpus, cache: Path, barrier, memory) -> None:
     barrier.wait()
 
 
-def memory_of(processes: int, of: PlainCorpus, cache: Path) -> tuple[float, float]:
+def memory_of(processes: int, folder: Path) -> tuple[float, float]:
     """Megabytes of so many processes at once, shared pages counted once: before they open the data, and at the end."""
     context = multiprocessing.get_context("spawn")
     barrier, memory = context.Barrier(processes), context.Queue()
-    runs = [context.Process(target=_run, args=(of, cache, barrier, memory)) for _ in range(processes)]
+    runs = [context.Process(target=_run, args=(folder, barrier, memory)) for _ in range(processes)]
     for run in runs:
         run.start()
     rows = [memory.get() for _ in runs]
@@ -230,19 +227,19 @@ def _proportional_megabytes() -> float:
     return int(rows["Pss"].split()[0]) / 1024
 
 
-def _alone(what: Callable[[PlainCorpus, Path], dict[str, float]], of: PlainCorpus, cache: Path) -> dict[str, float]:
+def _alone(what: Callable[[Path], dict[str, float]], folder: Path) -> dict[str, float]:
     """What `what` returns in a process of its own, and the most memory that it had."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(what, of, cache, sender))
+    process = context.Process(target=_send, args=(what, folder, sender))
     process.start()
     result = receiver.recv()
     process.join()
     return result
 
 
-def _send(what: Callable[[PlainCorpus, Path], dict[str, float]], of: PlainCorpus, cache: Path, sender) -> None:
-    result = what(of, cache)
+def _send(what: Callable[[Path], dict[str, float]], folder: Path, sender) -> None:
+    result = what(folder)
     sender.send(result | {"peak MB": _peak_megabytes()})
 
 
@@ -259,25 +256,21 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
-    of, cache = corpus(arguments.folder, arguments.pairs), arguments.folder / "cache"
-    made = arguments.folder / "made.json"
-    if not made.exists() or json.loads(made.read_text()) != dict(of.splits):
-        arguments.folder.mkdir(parents=True, exist_ok=True)
-        make_text(of)
-        made.write_text(json.dumps(dict(of.splits)))
-
-    seconds: dict[str, list[float]] = {"library_alone": [], "ours": []}
+    folder = arguments.folder
+    make_corpus(folder, arguments.pairs)
+    results: dict[str, list[dict[str, float]]] = {"library_alone": [], "ours": []}
     for _ in range(arguments.rounds):
         for contestant in (library_alone, ours):
-            result = _alone(contestant, of, cache)
-            seconds[contestant.__name__].append(result["seconds"])
-            _show(contestant.__name__, result)
-    theirs, our = (statistics.median(values) for values in seconds.values())
-    print(f"preparing: {2 * arguments.pairs / our:,.0f} sentences/s, the library {2 * arguments.pairs / theirs:,.0f}, "
-          f"time ratio {our / theirs:.2f}")  # fmt: skip
+            results[contestant.__name__].append(_alone(contestant, folder))
+            _show(contestant.__name__, results[contestant.__name__][-1])
+    if arguments.rounds:
+        for unit in ("seconds", "CPU seconds"):
+            theirs, our = (statistics.median(result[unit] for result in rows) for rows in results.values())
+            print(f"preparing: {2 * arguments.pairs / our:,.0f} sentences a second, the library alone "
+                  f"{2 * arguments.pairs / theirs:,.0f}, ratio of {unit} {our / theirs:.2f}")  # fmt: skip
     for question in (start, padding, largest_epoch):
-        _show(question.__name__, _alone(question, of, cache))
-    (one_before, one), (many_before, many) = (memory_of(count, of, cache) for count in (1, NUM_PROCESSES))
+        _show(question.__name__, _alone(question, folder))
+    (one_before, one), (many_before, many) = (memory_of(count, folder) for count in (1, NUM_PROCESSES))
     print(f"memory: 1 process {one:,.0f} MB ({one - one_before:,.0f} of it for the data), {NUM_PROCESSES} processes "
           f"{many:,.0f} MB ({many - many_before:,.0f}); for the data {(many - many_before) / (one - one_before):.2f} "
           "times that of one")  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,9 @@ def pretend() -> Callable[..., RunFolder]:
     """Leaves a run as if it had been carried out: done with these scores, or ended with (reason, status)."""
 
     def make(
-        run: PlannedRun, scores: Mapping[str, float] | None = None, failure: tuple[str, str] | None = None
+        run: PlannedRun,
+        scores: Mapping[str, float] | Sequence[Score] = (),
+        failure: tuple[str, str] | None = None,
     ) -> RunFolder:
         folder = RunFolder.create(run.folder.path.parent, run.record)
         attempt = folder.claim_attempt()
@@ -31,8 +33,9 @@ def pretend() -> Callable[..., RunFolder]:
         if failure:
             attempt.fail(*failure)
         else:
-            made = [Score(name, value, "made up", "grammar/dev/en-de", 300) for name, value in (scores or {}).items()]
-            folder.finish(RunResult(seconds=1.0, params=1_000, phases={"train": 1.0}, scores=tuple(made)))
+            if isinstance(scores, Mapping):
+                scores = [Score(name, value, "made up", "grammar/dev/en-de", 300) for name, value in scores.items()]
+            folder.finish(RunResult(seconds=1.0, params=1_000, phases={"train": 1.0}, scores=tuple(scores)))
         return folder
 
     return make

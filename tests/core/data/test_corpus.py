@@ -31,7 +31,7 @@ def local(tmp_path, tiny_texts, build_corpus, write_texts, monkeypatch):
     return build_corpus(tiny_texts), tmp_path / "data" / "tiny"
 
 
-def test_only_a_line_feed_ends_a_segment():
+def test_a20_only_a_line_feed_ends_a_segment():
     text = "a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh\ni\n"
     assert decode_lines(text.encode(), "x") == ["a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh", "i"]
 
@@ -65,7 +65,7 @@ def test_a_data_folder_that_does_not_exist_is_refused(local, tmp_path, monkeypat
         local[0].load_pair("dev", "en", "de", tmp_path)
 
 
-def test_unequal_line_counts_are_refused_with_both(local, tmp_path, tiny_texts, write_texts):
+def test_a19_unequal_line_counts_are_refused_with_both(local, tmp_path, tiny_texts, write_texts):
     corpus, folder = local
     write_texts(folder, {"dev.de": tiny_texts["dev.de"] + "noch eine Zeile\n"})
     with pytest.raises(DataError, match=r"dev\.en\.gz has 20 lines and .*dev\.de\.gz has 21; both should have 20"):
@@ -87,7 +87,7 @@ def test_bytes_that_are_not_utf8_are_refused_with_their_line(local, tmp_path):
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\u00a0\t"])
-def test_empty_segments_are_refused_with_count_and_place(local, tmp_path, tiny_texts, write_texts, blank):
+def test_a22_empty_segments_are_refused_with_count_and_place(local, tmp_path, tiny_texts, write_texts, blank):
     corpus, folder = local
     lines = tiny_texts["dev.de"].split("\n")
     lines[4] = lines[9] = blank
@@ -96,7 +96,7 @@ def test_empty_segments_are_refused_with_count_and_place(local, tmp_path, tiny_t
         corpus.load_pair("dev", "en", "de", tmp_path)
 
 
-def test_markup_of_test_sets_is_refused(local, tmp_path, tiny_texts, write_texts):
+def test_b06_markup_of_test_sets_is_refused(local, tmp_path, tiny_texts, write_texts):
     # https://github.com/tensorflow/tensor2tensor/issues/1542: an .sgm file scored as if it were plain text
     corpus, folder = local
     lines = tiny_texts["dev.de"].split("\n")
@@ -106,7 +106,7 @@ def test_markup_of_test_sets_is_refused(local, tmp_path, tiny_texts, write_texts
         corpus.load_pair("dev", "en", "de", tmp_path)
 
 
-def test_the_source_passed_as_the_target_is_refused(tmp_path, tiny_texts, build_corpus, write_texts):
+def test_b06_the_source_passed_as_the_target_is_refused(tmp_path, tiny_texts, build_corpus, write_texts):
     texts = tiny_texts | {"dev.de": tiny_texts["dev.en"]}
     write_texts(tmp_path / "tiny", texts)
     with pytest.raises(DataError, match=r"the same in 20 of 20 lines; one of them is not in its language"):

@@ -94,6 +94,22 @@ print(prepared.folder.name, prepared.vocabulary.fingerprint, len(prepared.split(
     assert not list((tmp_path / "cache").glob(".*.unfinished"))
 
 
+def test_a_forked_process_prepares_although_its_parent_used_all_cores(start):
+    # The library's threads do not live on in a fork; waiting for them would last for ever.
+    ended = start("""
+from core.data.vocabulary import Vocabulary
+vocabulary = Vocabulary.learn(["a b c"] * 100, 300)
+vocabulary.encode_sentences(["a b c"] * 100)
+child = os.fork()
+if child == 0:
+    prepare_corpus(corpus, data, Path(cache))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(len(prepare_corpus(corpus, data, Path(cache)).split("test")))
+""")
+    assert (ended.returncode, ended.stdout) == (0, "20\n"), ended.stderr
+
+
 KILLS = {
     "while it learns": """
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)

@@ -33,7 +33,8 @@ def sentence(id_: str, words: list[str], layers: tuple[int, ...], kinds: tuple[s
 
 ROLE = {
     "layer": 2, "head": 3, "relation": "nsubj to its governor", "accuracy": 0.9, "offset_accuracy": 0.4,
-    "aligned": True, "entropy": 1.5, "to_itself": 0.1, "to_previous": 0.2, "to_next": 0.3, "to_end": 0.1, "to_punctuation": 0.05,
+    "aligned": True, "entropy": 1.5, "to_itself": 0.1, "to_previous": 0.2, "to_next": 0.3, "to_end": 0.1,
+    "to_punctuation": 0.05,
 }  # fmt: skip
 INTERVAL = {"low": 0.4, "high": 0.6, "replicates": [0.5]}
 BY_DISTANCE = {"3": {"heads": 0.5, "verbs": 9}, "12": {"heads": 0.1, "verbs": 6}}

@@ -60,17 +60,18 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints of one folder by step number, the newest last (by number: 99 comes before 100)."""
-    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), key=_step_of)
+    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), key=step_of)
 
 
 def newest_checkpoint(folders: list[Path]) -> Path | None:
     """The checkpoint with the highest step in any of these folders; the later folder wins a tie."""
     found = [path for folder in folders for path in list_checkpoints(folder)]
-    return max(enumerate(found), key=lambda item: (_step_of(item[1]), item[0]))[1] if found else None
+    return max(enumerate(found), key=lambda item: (step_of(item[1]), item[0]))[1] if found else None
 
 
-def _step_of(path: Path) -> int:
-    return int(path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX))
+def step_of(path: Path, prefix: str = _PREFIX) -> int:
+    """The number in a file's name."""
+    return int(path.name.removeprefix(prefix).removesuffix(_SUFFIX))
 
 
 def load_payload(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:

@@ -111,10 +111,10 @@ class SinusoidPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """x (B, L, d_model), its first column at position `start`; returns x + PE, the same shape."""
-        end = start + x.size(1)
-        if self.table.size(0) < end or self.table.dtype != x.dtype or self.table.device != x.device:
-            self.table = sinusoid(max(256, 2 * end), self.d_model).to(device=x.device, dtype=x.dtype)
-        return x + self.table[start:end]
+        end, table = start + x.size(1), self.table  # another thread may make `self.table` anew meanwhile
+        if table.size(0) < end or table.dtype != x.dtype or table.device != x.device:
+            table = self.table = sinusoid(max(256, 2 * end), self.d_model).to(device=x.device, dtype=x.dtype)
+        return x + table[start:end]
 
 
 class LearnedPositions(nn.Module):

@@ -150,14 +150,15 @@ def test_curves_are_whole_and_a_loss_that_is_no_number_is_null(campaign: Campaig
 
 def test_verdicts_are_filled(campaign: Campaign) -> None:
     store = Store(campaign.workspace.home)
-    verdicts = {row[0]: (row[-2], row[-1]) for row in claim_verdicts(store, None, None, "smoke")}
+    rows = claim_verdicts(store, "table3", scale="smoke").to_pylist()
+    verdicts = {row["claim"]: (row["verdict"], row["reason"]) for row in rows}
     assert verdicts["table3.base.bleu"][0] == "not comparable"
     assert verdicts["table3.c.base_over_dff1024.bleu"] == ("not run", "no finished run of dff1024")
     assert verdicts["table3.a.h4.bleu"][0] == "undecided"
-    assert "1 seed(s) failed (1)" in verdicts["table3.a.h4.bleu"][1]
-    card = query(store, "SELECT * FROM scorecard WHERE scale = 'smoke'").to_pylist()[0]
+    assert "1 of 1 runs of h4 ended badly (seed 1 failed)" in verdicts["table3.a.h4.bleu"][1]
+    card = query(store, "SELECT * FROM scorecard WHERE study = 'table3' AND scale = 'smoke'").to_pylist()[0]
     counted = [card[name] for name in card if name not in ("study", "scale", "claims")]
-    assert sum(counted) == card["claims"] == 57
+    assert sum(counted) == card["claims"] == len(rows)
 
 
 def test_second_command_does_no_work_and_touches_no_file(

@@ -84,6 +84,7 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "report",
         "compare",
         "translate",
+        "attend",
         "doctor",
         "data",
     }

@@ -197,7 +197,7 @@ def test_plan_of_all_studies_at_paper_scale_has_a_price_to_hand_on(cli: Cli) -> 
     assert {"value", "order", "difference", "threshold"} <= {prospect["kind"] for prospect in plan["prospects"]}
     page = cli("plan", *arguments, "--markdown").stdout.decode()
     assert "| table2 | 4 | 12 | 0 | 12 |" in page
-    assert page.count("| --- |") == 3
+    assert sum(line.startswith("| --- |") for line in page.splitlines()) == 3
     assert f"{num_runs} runs, 0 done and skipped; to run: {num_runs}" in page
 
 

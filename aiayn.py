@@ -10,11 +10,13 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.exceptions import TyperException
@@ -730,34 +732,63 @@ def translate(
     file: Annotated[Path | None, typer.Argument(help="Lines to translate; without it standard input.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
+    extra: Annotated[int | None, typer.Option("--extra", min=1, help="Most output: input + so many pieces.")] = None,
+    as_json: AsJson = False,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Translate lines with a finished run, in order.
+    """Translate lines with a finished run, in order; without options, as the run was scored.
+
+    Text is UTF-8, one sentence a line, and each line has its line of output, empty ones too. From a pipe, what has
+    arrived is translated before more is waited for. With --json each line is an object with the translation's score
+    (its log-probability over the length penalty), and whether it is finished. All cores are used.
 
     \b
     Examples:
       echo "The old teacher sleeps." | aiayn translate table3/base
       aiayn translate 3f2a source.txt -o target.txt
     """
-    from dataclasses import replace
-
-    from studies.trained import find_run, load_run, read_lines, translate_lines
-
-    if output is not None and not output.parent.is_dir():
-        raise ValueError(f"cannot write {output}: there is no folder {output.parent}; choose another file with -o")
+    from core.data.progress import progress
+    from studies.trained import find_run, load_run
+    from studies.translation import LineTranslator, read_chunks
 
     trained = load_run(find_run(Workspace(home), run))
-    lines = read_lines(file)
-    decode = replace(trained.config.decode, beam_size=beam) if beam else trained.config.decode
-    text = "".join(f"{line}\n" for line in translate_lines(trained, lines, decode, _counter("sentences", len(lines))))
-    if output is None:
-        sys.stdout.write(text)
+    settings = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
+    decode = replace(trained.config.decode, **{name: value for name, value in settings.items() if value is not None})
+    translator = LineTranslator(trained, decode)
+    once = file is None or file.is_fifo() or file.is_char_device()  # what cannot be read twice
+    total = None if once else translator.check(file)
+    typed = file is None and sys.stdin.isatty()  # a bar would get between a person's keys
+    with (
+        _written(output) as stream,
+        nullcontext(lambda _: None) if typed else progress("translate", total) as on_lines,
+        closing(translator.translate(read_chunks(file))) as translated,
+    ):
+        for ready in translated:
+            texts = (json.dumps(asdict(one), ensure_ascii=False) if as_json else one.output for one in ready)
+            stream.write("".join(f"{text}\n" for text in texts))
+            stream.flush()
+            on_lines(len(ready))
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[TextIO]:
+    """A stream of UTF-8 lines into a file, which has its name once it is whole, or to standard output."""
+    if path is None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
         return
+    whole_at_once = path.is_file() or not path.exists()  # a device or a named pipe is written as it is
+    begun = path.with_name(f"{path.name}.partial") if whole_at_once else path
     try:
-        output.write_text(text, encoding="utf-8")
+        with begun.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        if whole_at_once:
+            begun.replace(path)
     except OSError as error:
-        raise ValueError(f"cannot write {output} ({error.strerror}); choose another file with -o") from error
+        raise ValueError(f"cannot write {path} ({error.strerror}); choose another file with -o") from error
 
 
 class AttentionKind(StrEnum):
@@ -870,18 +901,6 @@ def _store(home: Path, rebuild: bool = False):
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _counter(what: str, total: int):
-    """A callback that shows a count on a terminal and stays silent elsewhere."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int) -> None:
-        end = "\n" if done >= total else ""
-        print(f"\r{done:,} of {total:,} {what}", end=end, file=sys.stderr, flush=True)
-
-    return show
 
 
 def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:

@@ -71,7 +71,9 @@ def beam_search(decoder: IncrementalDecoder, src: Tensor, config: DecodeConfig) 
     memory = decoder.encode(src)
     found, without_greedy = _follow_beams(decoder, src, memory, config)
     if config.never_below_greedy and without_greedy:
-        # DEPARTURE(6.1): one more hypothesis competes, under the same score. The paper's search has its beams alone.
+        # DEPARTURE(6.1): the greedy path competes too, under the same score, since a beam that is worse than greedy
+        # search is a fault of the search and not of the model; the paper's search has its beams alone. Chosen by
+        # `DecodeConfig.never_below_greedy`; `Hypothesis.from_greedy` marks where it decided.
         rows = torch.tensor(without_greedy, device=src.device)
         for index, greedy in zip(
             without_greedy, _follow_greedily(decoder, src[rows], memory[rows], config), strict=True

@@ -4,10 +4,10 @@
     python tests/benchmarks/decode.py [--sizes S M B] [--beams 1 4] [--rounds 5] [--profile]
 
 All contestants have the same weights, get the same 100 sentences in batches of at most 32, and are forced to 24 steps:
-23 pieces and the end symbol, which none may put out earlier or later. They take turns, and are compared by the medians over rounds, in output pieces a second.
-MarianMT gets its products on all threads; CTranslate2 and this project decode a batch on each. What they put out is
-compared too, since a fast decoder of another function would prove nothing. `--profile` shows where one batch's time
-goes on one thread.
+23 pieces and the end symbol, which none may put out earlier or later. They take turns, and are compared by the medians
+over rounds, in output pieces a second. MarianMT gets its products on all threads; CTranslate2 and this project decode a
+batch on each. What they put out is compared too, since a fast decoder of another function would prove nothing.
+`--profile` shows where one batch's time goes on one thread.
 """
 
 from __future__ import annotations

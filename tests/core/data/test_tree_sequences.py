@@ -84,6 +84,12 @@ def test_b42_words_after_a_nested_constituent_come_back(form: TreeFormat) -> Non
     assert back(made, form) == made
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("line", ["(S (S (S a)) b)", "(S (S (XX a)) (XX b))", "(XX (XX (XX XX)) XX)", "(S _ _)"])
+def test_labels_and_words_of_one_name_are_told_apart(form: TreeFormat, line: str) -> None:
+    assert back(tree(line), form) == tree(line)
+
+
 def test_tags_are_told_by_the_sequence_or_from_outside() -> None:
     made = tree("(NP (DT a) (NN dog))")
     assert delinearise(linearise(made, TAGGED), ["a", "dog"], TAGGED) == made

@@ -227,6 +227,8 @@ def against_nulls(database: Path | str, study: str, scale: str) -> Fragment:
                 for words, found in rows
             )
             panels.append(panel(figure, f"{study}-{scale}-nulls-{place}", f"{compared.title}, by seed: {said}"))
+    if study == "figure3":
+        panels += filter(None, [_distance_panel(scores, f"{study}-{scale}-distance")])
     if not panels:
         return _empty("Nothing is measured yet.")
     caption = (

@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 
 from core.config import DataConfig, RunConfig
-from core.data import corpora
-from core.data.corpus import DataError
 from results import provenance
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
@@ -98,6 +96,9 @@ def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
 
 def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
     """Why a run cannot begin on these languages of a corpus, and what to do; None where it can."""
+    from core.data import corpora  # here, as listing needs no corpus and must answer at once
+    from core.data.corpus import DataError
+
     try:
         return corpora.get(name, cache_dir).obstacle(cache_dir, languages)
     except (ValueError, DataError) as error:
@@ -106,6 +107,8 @@ def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Pat
 
 def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
     """The fingerprint of the text that a configuration reads; `none` where that is not here and nothing pins it."""
+    from core.data import corpora
+
     if missing_corpus(config, cache_dir):
         return "none"
     return corpora.get(config.data.corpus, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))

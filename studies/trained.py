@@ -64,6 +64,9 @@ def load_run(folder: RunFolder) -> TrainedRun:
     from core.transformer import Transformer
 
     record = folder.record()
+    measured = record.config.get("work", {}).get("run")
+    if measured:
+        raise ValueError(f"{record.study}/{record.trial} measures a run and has no model; name that run: {measured}")
     payload = load_payload(folder.path / "model.pt")
     if payload.get("run") != record.run:
         raise ResultsError(f"{folder.path / 'model.pt'} is of run {payload.get('run')}, not of {record.run}")

@@ -15,7 +15,8 @@ from results.query import query
 from results.store import Store
 from studies import campaign as campaign_module
 from studies.campaign import Outcome, carry_out
-from studies.runs import PlannedRun, Workspace
+from studies.registry import get_study
+from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import Scale
 from studies.scorecard import claim_verdicts, open_store
 
@@ -202,3 +203,25 @@ def test_rerun_sets_aside_and_gives_the_same_numbers(campaign: Campaign, tiny: S
     assert [path.name.partition("-")[0] for path in (campaign.workspace.runs / ".set-aside").iterdir()] == [
         run.record.run
     ]
+
+
+@pytest.mark.slow
+def test_a_figure_carries_out_the_run_that_it_measures_and_keeps_it(
+    new_workspace: Callable[[], Workspace], tiny: Scale
+) -> None:
+    workspace = new_workspace()
+
+    def ask(rerun: bool) -> Outcome:
+        return carry_out(plan_runs(get_study("figure3"), tiny, 1, workspace), workspace, tiny, None, None, None, rerun)
+
+    first = ask(rerun=False)
+    assert first.complete
+    assert (first.total, first.skipped) == (3, 0)  # trained, untrained, and the run that both are about
+    assert ask(rerun=False).skipped == 3
+    again = ask(rerun=True)
+    assert again.complete
+    assert again.skipped == 1  # the training is nobody's to repeat but Table 3's
+    rows = claim_verdicts(Store(workspace.home), "figure3", scale="smoke").to_pylist()
+    measured = {row["claim"]: row["measured"] for row in rows}
+    assert len(measured) == 5
+    assert None not in measured.values()

@@ -38,6 +38,7 @@ _LEAST_SHARE_SENTENCES = 16
 _SHARES_PER_UPDATE = 8
 # ... unless they were so small that a device would be idle most of the time.
 _LEAST_SHARE_TOKENS = 2_000
+# Places of a large array that are worked on at a time.
 _PART = 1 << 16
 
 _logger = logging.getLogger(__name__)

@@ -121,8 +121,11 @@ def test_table4_marks_what_is_quoted(registry: Store) -> None:
 
 def test_figures_have_a_row_for_every_claim_and_scale(registry: Store) -> None:
     rows = registry.fetch("SELECT * FROM figures").to_pylist()
-    assert len(rows) == 3 * 5
-    assert {row["verdict"] for row in rows} == {"not run"}
+    claims = [claim for study in STUDIES if study.name.startswith("figure") for claim in study.claims]
+    assert sorted((row["scale"], row["claim"]) for row in rows) == sorted(
+        (scale, claim.id) for scale in ("smoke", "small", "paper") for claim in claims
+    )
+    assert {row["verdict"] for row in rows} <= {"not run", "blocked"}
     assert {row["figure"]: row["title"] for row in rows}["figure4"] == "Anaphora resolution"
 
 

@@ -5,12 +5,14 @@ Errors end here: what a person got wrong is one line on stderr and exit 2, work 
 
 from __future__ import annotations
 
+import dis
 import json
 import logging
 import os
 import sys
+import textwrap
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -69,6 +71,7 @@ Home = Annotated[
     ),
 ]
 DEFAULT_HOME = Path("workspace")
+_PACKAGES = ("aiayn", "core", "results", "studies", "reports", __name__)
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)
 ]
@@ -151,8 +154,9 @@ def list_(
                 training_flops(config.model, config.train, scale.sentence_pieces) if trial.trains else 0.0
                 for config, scale in zip(configs, SCALES, strict=True)
             ]
-            rows.append((trial.name, trial.group, trial.label, *params, *flops))
-        heads = [f"{number}_{scale.name}" for number in ("params", "flops") for scale in SCALES]
+            rows.append((trial.name, trial.group, trial.label, *params, *(flops if as_json else ())))
+        numbers = ("params", "flops") if as_json else ("params",)  # aiayn plan is about costs
+        heads = [f"{number}_{scale.name}" for number in numbers for scale in SCALES]
         _print_rows(("trial", "row", "change", *heads), rows, as_json)
         if not as_json:
             _print_claims([chosen], as_json)
@@ -197,7 +201,7 @@ def plan(
     trial: Trials = None,
     gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="GPUs there are, by default one trial's.")] = None,
     gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="Such as P100, A100, H100.")] = None,
-    price: Annotated[float | None, typer.Option("--price", min=0, help="Of an hour of one GPU.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, max=1e6, help="Of an hour of one GPU.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Every run, with its state.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, to hand on.")] = False,
     home: Home = DEFAULT_HOME,
@@ -429,8 +433,15 @@ def query(
     store = _store(home, rebuild=rebuild)
     if sql is None:
         return
-    answer = ask(store, sys.stdin.read() if sql == "-" else sql)
+    answer = ask(store, _read_sql() if sql == "-" else sql)
     write(answer, format_.value if format_ else format_of(output), output)
+
+
+def _read_sql() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the SQL on standard input is not UTF-8 ({error.reason}); save it as UTF-8") from error
 
 
 @app.command()
@@ -480,7 +491,9 @@ def compare(
     metric: Annotated[
         TextMetric, typer.Option("--metric", help="sacreBLEU, BLEU as the paper computes it, or chrF.")
     ] = TextMetric.bleu,
-    samples: Annotated[int, typer.Option("--samples", min=100, help="Test sets that the bootstrap draws.")] = 1_000,
+    samples: Annotated[
+        int, typer.Option("--samples", min=100, max=1_000_000, help="Test sets that the bootstrap draws.")
+    ] = 1_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap's draws.")] = 12_345,
     examples: Annotated[int, typer.Option("--examples", min=0, help="Show so many sentences that differ most.")] = 0,
     home: Home = DEFAULT_HOME,
@@ -909,17 +922,58 @@ def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bo
         print(json.dumps([dict(zip(heads, row, strict=True)) for row in rows], indent=1, ensure_ascii=False))
         return
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for position, head in enumerate(heads):
-        numeric = any(isinstance(row[position], (int, float)) and not isinstance(row[position], bool) for row in rows)
-        table.add_column(head, justify="right" if numeric else "left", overflow="fold")
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    titles = [head.replace("_", " ") for head in heads]
+    columns = [[_cell(row[position]) for row in rows] for position in range(len(heads))]
+    numeric = [
+        any(isinstance(row[i], (int, float)) and not isinstance(row[i], bool) for row in rows)
+        for i in range(len(heads))
+    ]
+    # Words are not broken, nor numbers and what a row is named by.
+    natural = [max(map(cell_len, (title, *cells))) for title, cells in zip(titles, columns, strict=True)]
+    least = [
+        max(
+            cell_len(word)
+            for text in (title, *cells)
+            for word in ([text] if whole and text is not title else text.split() or [""])
+        )
+        for title, cells, whole in zip(titles, columns, [True, *numeric[1:]], strict=True)
+    ]
+    room = console.width - 2 * len(heads)
+    if sum(least) > room:
+        _print_row_by_row(titles, zip(*columns, strict=True), console.width)
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for title, right, width in zip(titles, numeric, _fitted(natural, least, room), strict=True):
+        table.add_column(title, justify="right" if right else "left", width=width)
+    for cells in zip(*columns, strict=True):
+        table.add_row(*map(Text, cells))
+    console.print(table)
+    console.print()
+
+
+def _fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths of columns that together fit `room`, taken from the widest first and never below `least`."""
+    widths = list(natural)
+    while sum(widths) > room:
+        widest = max((i for i, width in enumerate(widths) if width > least[i]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _print_row_by_row(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
+    """What is too wide for columns: a line for each value that there is, and an empty line after each row."""
+    indent = max(map(len, titles)) + 2
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
+        for title, text in zip(titles, row, strict=True):
+            if text:
+                print(textwrap.fill(f"{title:{indent}}{text}", max(width, indent + 20), subsequent_indent=" " * indent))
+        print()
 
 
 def _cell(value: Any) -> str:
@@ -937,6 +991,7 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Run the command line; every error ends here as one line and an exit code."""
+    _open_closed_streams()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("core").setLevel(logging.INFO)  # what long work on data says of itself
     # Workers run in other folders: what the user named relative to this one must be found from there too.
@@ -972,6 +1027,13 @@ def main() -> None:
     sys.exit(code)
 
 
+def _open_closed_streams() -> None:
+    """Give a command that was started without standard input or output an empty one, as of a batch job."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
+
+
 def _exit_code(error: Exception) -> int:
     """2 for what a person can put right before any work, 1 for work that failed."""
     from core.data.corpus import DataError
@@ -980,7 +1042,21 @@ def _exit_code(error: Exception) -> int:
 
     # By name, because the class lives beside torch, which most commands never load.
     damaged = type(error).__name__ == "CheckpointError"
-    return 2 if damaged or isinstance(error, (ValueError, DataError, ResultsError, ScheduleError)) else 1
+    refused = isinstance(error, ValueError) and _raised_here(error)
+    return 2 if damaged or refused or isinstance(error, (DataError, ResultsError, ScheduleError)) else 1
+
+
+def _raised_here(error: Exception) -> bool:
+    """Whether a raise statement of this project raised it: then its message is for people.
+
+    A ValueError out of a library, or of a call such as int(text), is a fault of the code that let it through.
+    """
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    package = trace.tb_frame.f_globals["__name__"].partition(".")[0]
+    return package in _PACKAGES and dis.opname[code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
 
 
 if __name__ == "__main__":

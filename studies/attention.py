@@ -53,6 +53,9 @@ def attend(
     """
     if not text.strip():
         raise ValueError("there is no text to attend to; give a sentence")
+    for given in (text, target or ""):
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in given):  # how Python keeps bytes that are no UTF-8
+            raise ValueError("the text is not valid UTF-8; type it again")
     (source,) = run.vocabulary.encode_batch([text])
     pieces = None
     if target is not None:

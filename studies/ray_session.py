@@ -8,9 +8,15 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+class ClusterError(ValueError):
+    """The cluster that was named cannot be reached."""
+
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -38,7 +44,12 @@ def ray_session(address: str | None) -> Iterator[None]:
 
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     if address is not None:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        _require_listener(address)
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except (ValueError, ConnectionError, RuntimeError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise ClusterError(f"no Ray cluster at {address!r} ({reason}); give HOST:PORT of its head node") from error
         try:
             yield
         finally:
@@ -52,3 +63,13 @@ def ray_session(address: str | None) -> Iterator[None]:
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_listener(address: str) -> None:
+    """Refuse HOST:PORT where nobody listens, for which Ray would wait for minutes; the rest Ray judges."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise ClusterError(f"no Ray cluster at {address!r} ({error}); give HOST:PORT of its head node") from error

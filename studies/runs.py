@@ -19,6 +19,7 @@ from studies.scales import Scale
 from studies.study import Study
 from studies.work import TRAINING, Training, Work
 
+MOST_SEEDS = 10_000
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -126,11 +127,13 @@ def plan_runs(
         trials: names of the trials wanted; none means all.
 
     Raises:
-        ValueError: an unknown trial, or fewer than one seed.
+        ValueError: an unknown trial, fewer than one seed, or more than MOST_SEEDS.
         DataError: the corpus's files are not as they should be.
     """
     if num_seeds < 1:
         raise ValueError(f"{num_seeds} seeds: at least 1 is needed")
+    if num_seeds > MOST_SEEDS:
+        raise ValueError(f"{num_seeds} seeds: at most {MOST_SEEDS:,} are planned at once")
     chosen = [study.trial(name) for name in dict.fromkeys(trials)] or list(study.trials)
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}

@@ -10,8 +10,8 @@ from core.config import RunConfig
 from core.data.corpus import DataError
 from core.data.vocabulary import Vocabulary
 from results.errors import ResultsError
-from results.records import RunRecord
-from results.run_folder import RunFolder
+from results.records import RunRecord, RunResult
+from results.run_folder import DAMAGED, RunFolder
 from studies.runs import Workspace
 
 if TYPE_CHECKING:
@@ -63,27 +63,30 @@ def load_run(folder: RunFolder) -> TrainedRun:
     from core.checkpoint import load_payload
     from core.transformer import Transformer
 
-    record = folder.record()
+    try:
+        record, result = folder.record(), folder.result()
+    except ResultsError as error:
+        raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
     measured = record.config.get("work", {}).get("run")
     if measured:
         raise ValueError(f"{record.study}/{record.trial} measures a run and has no model; name that run: {measured}")
-    payload = load_payload(folder.path / "model.pt")
+    path = folder.path / "model.pt"
+    payload = load_payload(path, remedy=DAMAGED)
     if payload.get("run") != record.run:
-        raise ResultsError(f"{folder.path / 'model.pt'} is of run {payload.get('run')}, not of {record.run}")
+        raise ResultsError(f"{path} is of run {payload.get('run')}, not of {record.run}; {DAMAGED}")
     config = RunConfig.from_dict(payload["config"])
     model = Transformer(config.model)
     model.load_state_dict(payload["model"])
-    return TrainedRun(record, config, model.eval(), _load_vocabulary(folder))
+    return TrainedRun(record, config, model.eval(), _load_vocabulary(folder, result))
 
 
-def _load_vocabulary(folder: RunFolder) -> Vocabulary:
+def _load_vocabulary(folder: RunFolder, result: RunResult) -> Vocabulary:
     """The vocabulary that the run was trained with; with another one its output would be nonsense."""
     path = folder.path / "vocabulary.json"
-    remedy = "put the original file back, or train the run again with --rerun"
     try:
         vocabulary = Vocabulary.load(path)
     except DataError as error:
-        raise DataError(f"{error}; {remedy}") from error
-    if folder.artifact("vocabulary", path) not in folder.result().artifacts:
-        raise DataError(f"{path} is not the one that the run was trained with; {remedy}")
+        raise DataError(f"{error}; {DAMAGED}") from error
+    if folder.artifact("vocabulary", path) not in result.artifacts:
+        raise DataError(f"{path} is not the one that the run was trained with; {DAMAGED}")
     return vocabulary

@@ -272,6 +272,7 @@ class Killer(Recorder):
 def test_a_resumed_run_is_the_unbroken_one_to_the_last_bit(
     tmp_path: Path, event: str, step: int, resumed_at: int, positions: str
 ):
+    """B33."""
     config = replace(CONFIG, model=replace(CONFIG.model, positions=positions))
     whole_trainer = build_trainer(config)
     whole = run(whole_trainer)

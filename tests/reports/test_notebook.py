@@ -61,6 +61,7 @@ def test_a_parameter_that_is_never_read_is_refused(template):
 
 @pytest.mark.parametrize("line", ["!false", "%run other.py", "x = !ls"])
 def test_shell_lines_and_magics_are_refused_because_their_errors_pass_unseen(template, line):
+    """B65."""
     with pytest.raises(ReportError, match="cell 2 is not plain Python"):
         notebook.read_template(template("print(database, scale)", line), PARAMETERS)
 
@@ -94,6 +95,7 @@ def test_a_cell_that_hangs_is_stopped(template, tmp_path, monkeypatch):
 
 
 def test_a_kernel_that_dies_is_started_once_more_and_that_is_said(template, tmp_path):
+    """B67."""
     # The first kernel leaves a mark before it dies; the second finds the mark and lives.
     cell = (
         "import os, pathlib\nmark = pathlib.Path(database)\nprint(scale)\n"

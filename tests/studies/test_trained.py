@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.checkpoint import CheckpointError
 from core.data.corpus import DataError
 from results.errors import ResultsError
 from results.run_folder import RunFolder
@@ -63,7 +65,8 @@ def test_weights_of_another_run_are_refused(unbroken: RunFolder, tmp_path: Path)
     for name in ("model.pt", "vocabulary.json"):
         (other / name).symlink_to(unbroken.path / name)
     moved = RunFolder.create(tmp_path / "runs", replace(record, run="0123456789ab"))
-    (moved.path / "model.pt").symlink_to(unbroken.path / "model.pt")
+    for name in ("model.pt", "result.json"):
+        (moved.path / name).symlink_to(unbroken.path / name)
     with pytest.raises(ResultsError, match=f"is of run {record.run}, not of 0123456789ab"):
         load_run(moved)
 
@@ -79,7 +82,27 @@ def test_a_runs_vocabulary_is_put_back_and_never_deleted(unbroken: RunFolder, tm
     else:
         path.write_text(text[: len(text) // 2] if damage == "cut" else text + "\n", encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"vocabulary\.json .*; put the original file back, or train the run again"
+        DataError, match=r"vocabulary\.json .*; put the original file back, or run it again with --rerun"
     ) as caught:
         load_run(RunFolder(copy))
     assert "delete" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("run.json", 100), ("result.json", 100), ("model.pt", 3_000), ("model.pt", 0)]
+)
+def test_damaged_run_names_the_file_and_what_to_do(unbroken: RunFolder, tmp_path: Path, name: str, kept: int) -> None:
+    copy = tmp_path / unbroken.path.name
+    shutil.copytree(unbroken.path, copy)
+    os.truncate(copy / name, kept)
+    with pytest.raises((ResultsError, CheckpointError)) as caught:
+        load_run(RunFolder(copy))
+    message = str(caught.value)
+    assert unbroken.path.name in message
+    assert name in message
+    assert message.endswith("put the original file back, or run it again with --rerun")
+    assert "weights_only" not in message
+    if name != "model.pt":
+        status = RunFolder(copy).status()
+        assert status.status == "failed"  # a finished run that nothing can read is not called done
+        assert status.reason.endswith("--rerun")

@@ -222,7 +222,7 @@ def _best_continuations(logits: Tensor, live: Tensor, count: int) -> tuple[Tenso
     (Torch's top-k over k * V' numbers would take as long as the projection itself: 35 of 75 ms at base size on a core.)
 
     Args:
-        logits: (B, k, V').
+        logits: (B, k, V'); written over.
         live: (B, k) the beams' log-probabilities.
 
     Returns:
@@ -232,7 +232,8 @@ def _best_continuations(logits: Tensor, live: Tensor, count: int) -> tuple[Tenso
     batch, k, columns = logits.shape
     size = _GROUP_SIZE if columns % _GROUP_SIZE == 0 else 1
     groups = columns // size
-    log_probs = torch.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    log_probs = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+    torch.log_softmax(log_probs, dim=-1, out=log_probs)
     log_probs[..., PAD_ID] = log_probs[..., BOS_ID] = -torch.inf
     # Column c is in group c % groups, so that the maxima are taken over whole registers.
     log_probs = log_probs.view(batch, k, size, groups)

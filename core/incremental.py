@@ -161,14 +161,10 @@ class IncrementalDecoder:
         return self._projection.device
 
     @torch.no_grad()
-    def encode(self, src: Tensor) -> Tensor:
-        """src (B, S) ids -> memory (B, S, d_model)."""
-        return self._model.encode(src)
-
-    @torch.no_grad()
-    def start(self, src: Tensor, memory: Tensor, beam_size: int) -> DecoderState:
-        """The state before the first step, for `beam_size` beams a sentence; src (B, S) and its memory."""
+    def start(self, src: Tensor, beam_size: int) -> DecoderState:
+        """Encode src (B, S); the state before the first step, for `beam_size` beams a sentence."""
         config, (num_sentences, src_length) = self._config, src.shape
+        memory = self._model.encode(src)
         columns = _round_up(src_length, _LANES)
         slots = _FIRST_POSITIONS * beam_size
         shape = (num_sentences, config.num_heads)

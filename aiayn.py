@@ -5,16 +5,20 @@ Errors end here: what a person got wrong is one line on stderr and exit 2, work 
 
 from __future__ import annotations
 
+import dis
 import json
 import logging
 import os
 import sys
+import textwrap
 import traceback
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.exceptions import TyperException
@@ -67,6 +71,7 @@ Home = Annotated[
     ),
 ]
 DEFAULT_HOME = Path("workspace")
+_PACKAGES = ("aiayn", "core", "results", "studies", "reports", __name__)
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)
 ]
@@ -149,8 +154,9 @@ def list_(
                 training_flops(config.model, config.train, scale.sentence_pieces) if trial.trains else 0.0
                 for config, scale in zip(configs, SCALES, strict=True)
             ]
-            rows.append((trial.name, trial.group, trial.label, *params, *flops))
-        heads = [f"{number}_{scale.name}" for number in ("params", "flops") for scale in SCALES]
+            rows.append((trial.name, trial.group, trial.label, *params, *(flops if as_json else ())))
+        numbers = ("params", "flops") if as_json else ("params",)  # aiayn plan is about costs
+        heads = [f"{number}_{scale.name}" for number in numbers for scale in SCALES]
         _print_rows(("trial", "row", "change", *heads), rows, as_json)
         if not as_json:
             _print_claims([chosen], as_json)
@@ -195,7 +201,7 @@ def plan(
     trial: Trials = None,
     gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="GPUs there are, by default one trial's.")] = None,
     gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="Such as P100, A100, H100.")] = None,
-    price: Annotated[float | None, typer.Option("--price", min=0, help="Of an hour of one GPU.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, max=1e6, help="Of an hour of one GPU.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Every run, with its state.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, to hand on.")] = False,
     home: Home = DEFAULT_HOME,
@@ -427,8 +433,15 @@ def query(
     store = _store(home, rebuild=rebuild)
     if sql is None:
         return
-    answer = ask(store, sys.stdin.read() if sql == "-" else sql)
+    answer = ask(store, _read_sql() if sql == "-" else sql)
     write(answer, format_.value if format_ else format_of(output), output)
+
+
+def _read_sql() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the SQL on standard input is not UTF-8 ({error.reason}); save it as UTF-8") from error
 
 
 @app.command()
@@ -478,7 +491,9 @@ def compare(
     metric: Annotated[
         TextMetric, typer.Option("--metric", help="sacreBLEU, BLEU as the paper computes it, or chrF.")
     ] = TextMetric.bleu,
-    samples: Annotated[int, typer.Option("--samples", min=100, help="Test sets that the bootstrap draws.")] = 1_000,
+    samples: Annotated[
+        int, typer.Option("--samples", min=100, max=1_000_000, help="Test sets that the bootstrap draws.")
+    ] = 1_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap's draws.")] = 12_345,
     examples: Annotated[int, typer.Option("--examples", min=0, help="Show so many sentences that differ most.")] = 0,
     home: Home = DEFAULT_HOME,
@@ -730,34 +745,63 @@ def translate(
     file: Annotated[Path | None, typer.Argument(help="Lines to translate; without it standard input.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
+    extra: Annotated[int | None, typer.Option("--extra", min=1, help="Most output: input + so many pieces.")] = None,
+    as_json: AsJson = False,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Translate lines with a finished run, in order.
+    """Translate lines with a finished run, in order; without options, as the run was scored.
+
+    Text is UTF-8, one sentence a line, and each line has its line of output, empty ones too. From a pipe, what has
+    arrived is translated before more is waited for. With --json each line is an object with the translation's score
+    (its log-probability over the length penalty), and whether it is finished. All cores are used.
 
     \b
     Examples:
       echo "The old teacher sleeps." | aiayn translate table3/base
       aiayn translate 3f2a source.txt -o target.txt
     """
-    from dataclasses import replace
-
-    from studies.trained import find_run, load_run, read_lines, translate_lines
-
-    if output is not None and not output.parent.is_dir():
-        raise ValueError(f"cannot write {output}: there is no folder {output.parent}; choose another file with -o")
+    from core.data.progress import progress
+    from studies.trained import find_run, load_run
+    from studies.translation import LineTranslator, read_chunks
 
     trained = load_run(find_run(Workspace(home), run))
-    lines = read_lines(file)
-    decode = replace(trained.config.decode, beam_size=beam) if beam else trained.config.decode
-    text = "".join(f"{line}\n" for line in translate_lines(trained, lines, decode, _counter("sentences", len(lines))))
-    if output is None:
-        sys.stdout.write(text)
+    settings = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
+    decode = replace(trained.config.decode, **{name: value for name, value in settings.items() if value is not None})
+    translator = LineTranslator(trained, decode)
+    once = file is None or file.is_fifo() or file.is_char_device()  # what cannot be read twice
+    total = None if once else translator.check(file)
+    typed = file is None and sys.stdin.isatty()  # a bar would get between a person's keys
+    with (
+        _written(output) as stream,
+        nullcontext(lambda _: None) if typed else progress("translate", total) as on_lines,
+        closing(translator.translate(read_chunks(file))) as translated,
+    ):
+        for ready in translated:
+            texts = (json.dumps(asdict(one), ensure_ascii=False) if as_json else one.output for one in ready)
+            stream.write("".join(f"{text}\n" for text in texts))
+            stream.flush()
+            on_lines(len(ready))
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[TextIO]:
+    """A stream of UTF-8 lines into a file, which has its name once it is whole, or to standard output."""
+    if path is None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
         return
+    whole_at_once = path.is_file() or not path.exists()  # a device or a named pipe is written as it is
+    begun = path.with_name(f"{path.name}.partial") if whole_at_once else path
     try:
-        output.write_text(text, encoding="utf-8")
+        with begun.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        if whole_at_once:
+            begun.replace(path)
     except OSError as error:
-        raise ValueError(f"cannot write {output} ({error.strerror}); choose another file with -o") from error
+        raise ValueError(f"cannot write {path} ({error.strerror}); choose another file with -o") from error
 
 
 class AttentionKind(StrEnum):
@@ -872,35 +916,64 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _counter(what: str, total: int):
-    """A callback that shows a count on a terminal and stays silent elsewhere."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int) -> None:
-        end = "\n" if done >= total else ""
-        print(f"\r{done:,} of {total:,} {what}", end=end, file=sys.stderr, flush=True)
-
-    return show
-
-
 def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     """Rows as JSON objects, or as a table that fits the terminal; into a pipe no line is broken."""
     if as_json:
         print(json.dumps([dict(zip(heads, row, strict=True)) for row in rows], indent=1, ensure_ascii=False))
         return
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for position, head in enumerate(heads):
-        numeric = any(isinstance(row[position], (int, float)) and not isinstance(row[position], bool) for row in rows)
-        table.add_column(head, justify="right" if numeric else "left", overflow="fold")
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    titles = [head.replace("_", " ") for head in heads]
+    columns = [[_cell(row[position]) for row in rows] for position in range(len(heads))]
+    numeric = [
+        any(isinstance(row[i], (int, float)) and not isinstance(row[i], bool) for row in rows)
+        for i in range(len(heads))
+    ]
+    # Words are not broken, nor numbers and what a row is named by.
+    natural = [max(map(cell_len, (title, *cells))) for title, cells in zip(titles, columns, strict=True)]
+    least = [
+        max(
+            cell_len(word)
+            for text in (title, *cells)
+            for word in ([text] if whole and text is not title else text.split() or [""])
+        )
+        for title, cells, whole in zip(titles, columns, [True, *numeric[1:]], strict=True)
+    ]
+    room = console.width - 2 * len(heads)
+    if sum(least) > room:
+        _print_row_by_row(titles, zip(*columns, strict=True), console.width)
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for title, right, width in zip(titles, numeric, _fitted(natural, least, room), strict=True):
+        table.add_column(title, justify="right" if right else "left", width=width)
+    for cells in zip(*columns, strict=True):
+        table.add_row(*map(Text, cells))
+    console.print(table)
+    console.print()
+
+
+def _fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths of columns that together fit `room`, taken from the widest first and never below `least`."""
+    widths = list(natural)
+    while sum(widths) > room:
+        widest = max((i for i, width in enumerate(widths) if width > least[i]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _print_row_by_row(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
+    """What is too wide for columns: a line for each value that there is, and an empty line after each row."""
+    indent = max(map(len, titles)) + 2
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
+        for title, text in zip(titles, row, strict=True):
+            if text:
+                print(textwrap.fill(f"{title:{indent}}{text}", max(width, indent + 20), subsequent_indent=" " * indent))
+        print()
 
 
 def _cell(value: Any) -> str:
@@ -918,6 +991,7 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Run the command line; every error ends here as one line and an exit code."""
+    _open_closed_streams()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("core").setLevel(logging.INFO)  # what long work on data says of itself
     # Workers run in other folders: what the user named relative to this one must be found from there too.
@@ -953,6 +1027,13 @@ def main() -> None:
     sys.exit(code)
 
 
+def _open_closed_streams() -> None:
+    """Give a command that was started without standard input or output an empty one, as of a batch job."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
+
+
 def _exit_code(error: Exception) -> int:
     """2 for what a person can put right before any work, 1 for work that failed."""
     from core.data.corpus import DataError
@@ -961,7 +1042,21 @@ def _exit_code(error: Exception) -> int:
 
     # By name, because the class lives beside torch, which most commands never load.
     damaged = type(error).__name__ == "CheckpointError"
-    return 2 if damaged or isinstance(error, (ValueError, DataError, ResultsError, ScheduleError)) else 1
+    refused = isinstance(error, ValueError) and _raised_here(error)
+    return 2 if damaged or refused or isinstance(error, (DataError, ResultsError, ScheduleError)) else 1
+
+
+def _raised_here(error: Exception) -> bool:
+    """Whether a raise statement of this project raised it: then its message is for people.
+
+    A ValueError out of a library, or of a call such as int(text), is a fault of the code that let it through.
+    """
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    package = trace.tb_frame.f_globals["__name__"].partition(".")[0]
+    return package in _PACKAGES and dis.opname[code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
 
 
 if __name__ == "__main__":

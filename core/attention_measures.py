@@ -269,9 +269,9 @@ def total_variation(weights: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def divergence(sentences: Sequence[ParsedAttention], layer: int) -> dict[str, Measure]:
     """Figure 5: how far the heads of a layer differ, the mean over words and pairs of heads."""
-    values = [total_variation(sentence.weights[layer])[:, :-1].mean() for sentence in sentences]
     if sentences[0].weights.shape[1] < 2:
         return {"mean_head_distance": Measure(None, 0, np.empty(0), {"reason": "one head differs from none"})}
+    values = [total_variation(sentence.weights[layer])[:, :-1].mean() for sentence in sentences]
     return {"mean_head_distance": mean_over(values, range(len(sentences)), len(sentences))}
 
 

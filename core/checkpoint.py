@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 
+# What torch says after it is about its own internals, or how to load code.
+_FIRST_SENTENCE = re.compile(r"[^\n]+?(?=\.\s|\.?$)", re.MULTILINE)
 _PREFIX, _SUFFIX = "step-", ".pt"
 
 
@@ -60,21 +63,26 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints of one folder by step number, the newest last (by number: 99 comes before 100)."""
-    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), key=_step_of)
+    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), key=step_of)
 
 
 def newest_checkpoint(folders: list[Path]) -> Path | None:
     """The checkpoint with the highest step in any of these folders; the later folder wins a tie."""
     found = [path for folder in folders for path in list_checkpoints(folder)]
-    return max(enumerate(found), key=lambda item: (_step_of(item[1]), item[0]))[1] if found else None
+    return max(enumerate(found), key=lambda item: (step_of(item[1]), item[0]))[1] if found else None
 
 
-def _step_of(path: Path) -> int:
-    return int(path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX))
+def step_of(path: Path, prefix: str = _PREFIX) -> int:
+    """The number in a file's name."""
+    return int(path.name.removeprefix(prefix).removesuffix(_SUFFIX))
 
 
-def load_payload(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
+def load_payload(
+    path: Path, device: torch.device | str = "cpu", remedy: str = "delete it to go on from an older one"
+) -> dict[str, Any]:
     """Load a file written by `write_atomically`; only tensors and plain values, never code.
+
+    `remedy` is what to do about a damaged one.
 
     Raises:
         CheckpointError: the file is missing, torn, or holds something else.
@@ -84,16 +92,15 @@ def load_payload(path: Path, device: torch.device | str = "cpu") -> dict[str, An
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist; run the trial first") from None
     except Exception as error:  # torch promises no kind: a damaged file shows as any of a dozen
-        raise _unusable(path, str(error).partition("\n")[0] or type(error).__name__) from error
+        reason = _FIRST_SENTENCE.match(str(error))
+        raise _unusable(path, reason[0] if reason else type(error).__name__, remedy) from error
     if not isinstance(payload, dict):
-        raise _unusable(path, f"it holds a {type(payload).__name__}")
+        raise _unusable(path, f"it holds a {type(payload).__name__}", remedy)
     return payload
 
 
-def _unusable(path: Path, reason: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path} is not a checkpoint that can be loaded safely ({reason}); delete it to go on from an older one"
-    )
+def _unusable(path: Path, reason: str, remedy: str) -> CheckpointError:
+    return CheckpointError(f"{path} is not a checkpoint that can be loaded safely ({reason}); {remedy}")
 
 
 def load_checkpoint(path: Path, run: str) -> Checkpoint:

@@ -137,22 +137,37 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
+        earliest = self.train_steps - (self.average_last - 1) * self.average_every_steps
+        _require(
+            self.average_last == 1 or earliest >= 1,
+            f"average_last={self.average_last} checkpoints, {self.average_every_steps} updates apart, do not fit into "
+            f"train_steps={self.train_steps}; lower one of them",
+        )
 
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search of section 6.1: beam 4, alpha 0.6, at most input + 50 word pieces."""
+    """Beam search of section 6.1: beam 4, alpha 0.6, at most input + 50 word pieces; a beam of 1 is greedy search.
+
+    `never_below_greedy`: where beam search loses the greedy path and ends below its score, the greedy path is returned.
+    A batch has at most `batch_sentences`, and at most `batch_tokens` source pieces, counted with padding and once for
+    each beam, which bounds its memory; neither decides what comes out, up to rounding.
+    """
 
     beam_size: int = 4
     length_penalty: float = 0.6
     max_extra_pieces: int = 50
+    never_below_greedy: bool = True
     batch_sentences: int = 64
+    batch_tokens: int = 8_192
 
     def __post_init__(self) -> None:
-        _require(self.beam_size >= 1, f"beam_size={self.beam_size} must be at least 1")
-        _require(self.length_penalty >= 0.0, f"length_penalty={self.length_penalty} must not be negative")
-        _require(self.max_extra_pieces >= 1, f"max_extra_pieces={self.max_extra_pieces} must be at least 1")
-        _require(self.batch_sentences >= 1, f"batch_sentences={self.batch_sentences} must be at least 1")
+        for name, most in (("beam_size", 1_000), ("max_extra_pieces", 10_000)):
+            value = getattr(self, name)
+            _require(1 <= value <= most, f"{name}={value} must lie between 1 and {most:,}")
+        _require(0.0 <= self.length_penalty <= 10.0, f"length_penalty={self.length_penalty} must lie in [0, 10]")
+        for name in ("batch_sentences", "batch_tokens"):
+            _require(getattr(self, name) >= 1, f"{name}={getattr(self, name)} must be at least 1")
 
 
 @dataclass(frozen=True)

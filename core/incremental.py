@@ -1,24 +1,65 @@
 """The decoder one position at a time, from kept keys and values: what search needs instead of full passes.
 
-Shapes: B sentences, S source pieces, k beams a sentence, H heads, V vocabulary, t pieces decoded so far.
+Shapes: B sentences, S source pieces, k beams a sentence, N = B * k beams in all, H heads, V vocabulary. A *slot* is one
+place in a sentence's cache, for the keys and values of one position of one beam.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from core.transformer import DecoderLayer, Transformer, padding_mask
 
+# Floats in one AVX-512 register. Scores come in rows of a multiple of it, because torch's softmax over shorter rows
+# leaves its vector code and takes ten times as long.
+_LANES = 16
+# Logits come in a multiple of this many columns, so that search can reduce them in 32 groups of whole registers.
+_LOGITS_MULTIPLE = 32 * _LANES
+
+# Positions that a cache has slots for at first.
+_FIRST_POSITIONS = 16
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _laid_out(*weights: Tensor) -> Tensor:
+    """(outputs, inputs) matrices over one input, stacked, as one contiguous (inputs, outputs) matrix.
+
+    With so few rows a product spends as long on transposing torch's own layout as on multiplying: 32 rows gain a third
+    to a half by this, 128 rows a tenth to a fifth (MKL, AVX-512).
+    """
+    return torch.cat([weight.detach() for weight in weights]).t().contiguous()
+
+
+class _LayerWeights:
+    """One decoder layer's matrices, laid out for few rows; those of the queries are scaled by 1 / sqrt(d_k)."""
+
+    def __init__(self, layer: DecoderLayer, d_k: int) -> None:
+        own, source, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+        scale = 1.0 / math.sqrt(d_k)
+        self.query_key_value = _laid_out(own.query.weight * scale, own.key.weight, own.value.weight)
+        self.own_output = _laid_out(own.output.weight)
+        self.source_query = _laid_out(source.query.weight * scale)
+        self.source_output = _laid_out(source.output.weight)
+        self.inner, self.inner_bias = _laid_out(feed_forward.inner.weight), feed_forward.inner.bias
+        self.outer, self.outer_bias = _laid_out(feed_forward.outer.weight), feed_forward.outer.bias
+        self.own_norm = layer.self_attention_norm.norm
+        self.source_norm = layer.cross_attention_norm.norm
+        self.feed_forward_norm = layer.feed_forward_norm.norm
+
 
 @dataclass
-class LayerCache:
-    """What one decoder layer keeps between steps of decoding.
+class _LayerCache:
+    """What one layer keeps: `keys` (B, H, d_k, slots) and `values` (B, H, slots, d_v) of all beams' positions, and
+    `memory_keys` (B, H, d_k, S) and `memory_values` (B, H, S, d_v) of the source, computed once for all its beams.
 
-    `keys` (B * k, H, t, d_k) and `values` (B * k, H, t, d_v) are each beam's past; `memory_keys` (B, H, S, d_k) and
-    `memory_values` (B, H, S, d_v) are the source's, computed once.
+    Keys stand in columns, as the product with few queries wants them.
     """
 
     keys: Tensor
@@ -26,87 +67,188 @@ class LayerCache:
     memory_keys: Tensor
     memory_values: Tensor
 
-    def append(self, keys: Tensor, values: Tensor) -> None:
-        """Add one position: (B * k, H, 1, d_k) and (B * k, H, 1, d_v)."""
-        self.keys = torch.cat((self.keys, keys), dim=2)
-        self.values = torch.cat((self.values, values), dim=2)
-
 
 @dataclass
 class DecoderState:
-    """The decoder between two steps: how many positions are done, the layers' caches, and the source's mask."""
+    """The decoder between two steps; made by `IncrementalDecoder.start`.
+
+    A position's keys and values stay in the slot where they were written, whichever beams go on from it. `visible`
+    (B, k, slots) says where each beam's past lies: 0 there and minus infinity elsewhere, to be added to the scores. So
+    the k beams of a sentence are k queries over one cache, and what they share is kept and read once. `memory_mask`
+    (B, S) is the same for the source: 0 at real pieces.
+
+    The first `used` slots have been written. When none is left, those that no beam sees any more are given up, and if
+    that leaves more than half in use, their number doubles.
+    """
 
     position: int
-    layers: list[LayerCache]
+    used: int
+    layers: list[_LayerCache]
+    visible: Tensor
     memory_mask: Tensor
+    logits: Tensor
+    """(N, V') where each step writes: memory that is not taken and given back anew."""
 
-    def select_beams(self, rows: Tensor) -> None:
-        """Let beam i go on from the past of beam rows[i]; `rows` (B * k) int64."""
-        for layer in self.layers:
-            layer.keys = layer.keys.index_select(0, rows)
-            layer.values = layer.values.index_select(0, rows)
+    def select_beams(self, parents: Tensor) -> None:
+        """Let each beam go on from the past of beam `parents` (B, k) int64 of its sentence."""
+        past = self.visible[:, :, : self.used]
+        past.copy_(past.gather(1, parents.unsqueeze(-1).expand_as(past)))
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        """Keep only these sentences' source; `sentences` (B') int64. Their beams are chosen by `select_beams`."""
+    def select_sentences(self, rows: Tensor) -> None:
+        """Keep the sentences at `rows` (B',) int64, where each rows[i] is i or at least B'.
+
+        A sentence that stays keeps its place or fills that of one which leaves, so that only the latter are copied.
+        """
+        count, used = rows.numel(), self.used
+        moved = (rows != torch.arange(count, device=rows.device)).nonzero().flatten()
+        origins = rows[moved]
         for layer in self.layers:
-            layer.memory_keys = layer.memory_keys.index_select(0, sentences)
-            layer.memory_values = layer.memory_values.index_select(0, sentences)
-        self.memory_mask = self.memory_mask.index_select(0, sentences)
+            layer.keys[moved, :, :, :used] = layer.keys[origins, :, :, :used]
+            layer.values[moved, :, :used] = layer.values[origins, :, :used]
+            layer.memory_keys[moved] = layer.memory_keys[origins]
+            layer.memory_values[moved] = layer.memory_values[origins]
+            layer.keys, layer.values = layer.keys[:count], layer.values[:count]
+            layer.memory_keys, layer.memory_values = layer.memory_keys[:count], layer.memory_values[:count]
+        self.visible, self.memory_mask = self.visible[rows], self.memory_mask[rows]
+
+    def open_slots(self) -> slice:
+        """Slots for one more position of every beam, each of which will see its own."""
+        num_beams = self.visible.size(1)
+        if self.used + num_beams > self.visible.size(2):
+            self._make_room()
+        new = slice(self.used, self.used + num_beams)
+        self.visible[:, :, new].diagonal(dim1=1, dim2=2).zero_()
+        self.used = new.stop
+        return new
+
+    def _make_room(self) -> None:
+        """Move the slots that some beam sees together, in their order; double the slots if more than half are seen."""
+        size = self.visible.size(2)
+        seen = (self.visible == 0).any(dim=1)  # (B, slots)
+        used = int(seen.sum(dim=1).max())
+        kept = seen.byte().argsort(dim=1, descending=True, stable=True)[:, :used]  # (B, used)
+        more = size if 2 * used > size else 0
+
+        visible = self.visible.gather(2, kept.unsqueeze(1).expand(-1, self.visible.size(1), -1))
+        self.visible = nn.functional.pad(visible, (0, size + more - used), value=-torch.inf)
+        for layer in self.layers:
+            batch, heads, d_k, _ = layer.keys.shape
+            keys = layer.keys.gather(3, kept[:, None, None].expand(batch, heads, d_k, used))
+            values = layer.values.gather(2, kept[:, None, :, None].expand(batch, heads, used, layer.values.size(3)))
+            if more:
+                layer.keys = layer.keys.new_zeros(batch, heads, d_k, size + more)
+                layer.values = layer.values.new_zeros(batch, heads, size + more, layer.values.size(3))
+            layer.keys[..., :used] = keys
+            layer.values[:, :, :used] = values
+        self.used = used
 
 
 class IncrementalDecoder:
-    """A Transformer that decodes step by step; the model must be in eval mode."""
+    """A Transformer, in eval mode, that decodes step by step with the weights that it has now.
+
+    It keeps nothing of a sentence itself, so several threads may use it, each with states of its own.
+    """
 
     def __init__(self, model: Transformer) -> None:
-        self._model = model
+        self._model, self._config = model, model.config
+        self._layers = [_LayerWeights(layer, model.config.d_k) for layer in model.decoder_layers]
+        missing = -model.config.vocab_size % _LOGITS_MULTIPLE
+        # (d_model, V')
+        self._projection = nn.functional.pad(_laid_out(model.embedding.weight), (0, missing))
 
+    @property
+    def device(self) -> torch.device:
+        return self._projection.device
+
+    @torch.no_grad()
     def start(self, src: Tensor, beam_size: int) -> DecoderState:
-        """Encode `src` (B, S) and lay out the caches for `beam_size` beams a sentence."""
-        config, memory = self._model.config, self._model.encode(src)
-        rows = src.size(0) * beam_size
+        """Encode src (B, S); the state before the first step, for `beam_size` beams a sentence."""
+        config, (num_sentences, src_length) = self._config, src.shape
+        memory = self._model.encode(src)
+        columns = _round_up(src_length, _LANES)
+        slots = _FIRST_POSITIONS * beam_size
+        shape = (num_sentences, config.num_heads)
         layers = []
         for layer in self._model.decoder_layers:
-            memory_keys, memory_values = layer.cross_attention.project_memory(memory)
+            keys, values = layer.cross_attention.project_memory(memory)  # (B, H, S, d_k), (B, H, S, d_v)
             layers.append(
-                LayerCache(
-                    keys=memory.new_empty(rows, config.num_heads, 0, config.d_k),
-                    values=memory.new_empty(rows, config.num_heads, 0, config.d_v),
-                    memory_keys=memory_keys,
-                    memory_values=memory_values,
+                _LayerCache(
+                    keys=memory.new_zeros(*shape, config.d_k, slots),
+                    values=memory.new_zeros(*shape, slots, config.d_v),
+                    memory_keys=nn.functional.pad(keys.transpose(2, 3), (0, columns - src_length)).contiguous(),
+                    memory_values=nn.functional.pad(values, (0, 0, 0, columns - src_length)).contiguous(),
                 )
             )
-        return DecoderState(position=0, layers=layers, memory_mask=padding_mask(src))
+        memory_mask = memory.new_full((num_sentences, columns), -torch.inf)
+        memory_mask[:, :src_length].masked_fill_(padding_mask(src)[:, 0, 0], 0.0)
+        visible = memory.new_full((num_sentences, beam_size, slots), -torch.inf)
+        logits = memory.new_empty(num_sentences * beam_size, self._projection.size(1))
+        return DecoderState(0, 0, layers, visible, memory_mask, logits)
 
+    @torch.no_grad()
     def step(self, pieces: Tensor, state: DecoderState) -> Tensor:
-        """Feed every beam's newest piece, (B, k) ids; returns the next one's logits (B, k, V). Extends `state`."""
+        """Feed every beam's newest piece, (B, k) ids, and extend `state`.
+
+        Returns:
+            (B, k, V') logits of the next piece; V' is V rounded up, and the columns beyond V hold minus infinity. The
+            caller may change them; the next step writes over them.
+        """
+        new = state.open_slots()
         # Position takes the place of a sequence axis: all beams stand at the same one.
-        model = self._model
-        x = model.decoder_positions(model.embedding(pieces.reshape(-1, 1)), start=state.position)
-        x = x.view(*pieces.shape, -1)
-        for layer, cache in zip(model.decoder_layers, state.layers, strict=True):
-            x = _layer_step(layer, x, cache, state.memory_mask)
+        embedded = self._model.embedding(pieces.reshape(-1, 1))
+        x = self._model.decoder_positions(embedded, start=state.position).squeeze(1)  # (N, d_model)
+        own_mask = state.visible[:, None, :, : _round_up(state.used, _LANES)]  # (B, 1, k, slots)
+        memory_mask = state.memory_mask[:, None, None]  # (B, 1, 1, S)
+        for weights, cache in zip(self._layers, state.layers, strict=True):
+            x = self._layer_step(weights, cache, x, own_mask, memory_mask, new)
         state.position += 1
-        return model.logits(x)
+        logits = torch.mm(x, self._projection, out=state.logits[: x.size(0)])
+        logits[:, self._config.vocab_size :] = -torch.inf
+        return logits.view(*pieces.shape, -1)
+
+    def _layer_step(
+        self, weights: _LayerWeights, cache: _LayerCache, x: Tensor, own_mask: Tensor, memory_mask: Tensor, new: slice
+    ) -> Tensor:
+        """One position of `DecoderLayer.forward` for every beam; x and the result (N, d_model)."""
+        config, beams = self._config, (own_mask.size(0), own_mask.size(2))
+        widths = [config.num_heads * width for width in (config.d_k, config.d_k, config.d_v)]
+        by_head = [
+            rows.view(*beams, config.num_heads, -1) for rows in (x @ weights.query_key_value).split(widths, dim=1)
+        ]
+        query, key, value = by_head  # (B, k, H, d_k), (B, k, H, d_k), (B, k, H, d_v)
+        cache.keys[..., new] = key.permute(0, 2, 3, 1)
+        cache.values[:, :, new] = value.transpose(1, 2)
+        slots = own_mask.size(3)
+        attended = _attend(query, cache.keys[..., :slots], cache.values[:, :, :slots], own_mask)
+        x = _normalised(torch.addmm(x, attended, weights.own_output), weights.own_norm)
+
+        query = (x @ weights.source_query).view(*beams, config.num_heads, -1)
+        attended = _attend(query, cache.memory_keys, cache.memory_values, memory_mask)
+        x = _normalised(torch.addmm(x, attended, weights.source_output), weights.source_norm)
+
+        inner = torch.addmm(weights.inner_bias, x, weights.inner).relu_()
+        outer = torch.addmm(weights.outer_bias, inner, weights.outer)
+        return _normalised(outer.add_(x), weights.feed_forward_norm)
 
 
-def _layer_step(layer: DecoderLayer, x: Tensor, cache: LayerCache, memory_mask: Tensor) -> Tensor:
-    """One position of the layer for each of k beams a sentence, from kept keys and values.
-
-    A beam's own past is its row of the cache. The source is shared: the k beams of a sentence stand as k query
-    positions over one copy of its keys and values.
+def _attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Eq. 1 for k queries a sentence.
 
     Args:
-        x: (B, k, d_model), the newest position of every beam.
-        cache: extended in place by this position.
-        memory_mask: (B, 1, 1, S).
+        query: (B, k, H, d_k), scaled already.
+        keys: (B, H, d_k, L).
+        values: (B, H, L, d_v).
+        mask: (B, 1, k or 1, L), added to the scores.
 
     Returns:
-        (B, k, d_model).
+        (N, H * d_v).
     """
-    rows = x.reshape(-1, 1, x.size(-1))  # (B * k, 1, d_model)
-    cache.append(*layer.self_attention.project_memory(rows))
-    attended, _ = layer.self_attention.attend(rows, cache.keys, cache.values, mask=None)
-    x = layer.self_attention_norm(x, attended.view_as(x))
-    attended, _ = layer.cross_attention.attend(x, cache.memory_keys, cache.memory_values, memory_mask)
-    x = layer.cross_attention_norm(x, attended)
-    return layer.feed_forward_norm(x, layer.feed_forward(x))
+    num_sentences, num_beams, num_heads, _ = query.shape
+    scores = torch.bmm(query.transpose(1, 2).flatten(0, 1), keys.flatten(0, 1))  # (B * H, k, L)
+    scores.view(num_sentences, num_heads, num_beams, -1).add_(mask)
+    attended = torch.bmm(torch.softmax(scores, dim=-1), values.flatten(0, 1))  # (B * H, k, d_v)
+    return attended.view(num_sentences, num_heads, num_beams, -1).transpose(1, 2).reshape(query.size(0) * num_beams, -1)
+
+
+def _normalised(x: Tensor, norm: nn.LayerNorm) -> Tensor:
+    return nn.functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
+from core.averaging import member_steps
 from core.checkpoint import Checkpoint, CheckpointError
 from core.config import RunConfig
-from core.data.batching import UpdateStream, evaluation_batches
+from core.data.batching import UpdateStream, evaluation_batches, share
 from core.data.split import ParallelSplit
 from core.loss import LossSums, projected_cross_entropy
 from core.packing import PackedBatch, pack
+from core.parallel import ALONE, Ranks
 from core.schedule import learning_rate
 from core.transformer import Transformer
 
@@ -54,24 +58,41 @@ def batch_loss(model: Transformer, batch: PackedBatch, label_smoothing: float) -
 
 
 @torch.inference_mode()
-def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int) -> Evaluation:
-    """Cross-entropy of a split in eval mode; the value does not depend on how the split is cut into batches."""
+def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int, ranks: Ranks = ALONE) -> Evaluation:
+    """Cross-entropy of a split in eval mode; the value does not depend on how the split is cut into batches.
+
+    Several ranks each take their part of the batches and all get the result.
+    """
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    nll, num_pieces = 0.0, 0
-    for indices in evaluation_batches(split, max_batch_tokens):
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # nll, pieces
+    for indices in evaluation_batches(split, max_batch_tokens)[ranks.rank :: ranks.world_size]:
         batch = pack(split, indices, device)
-        nll += batch_loss(model, batch, label_smoothing=0.0).nll.double().item()
-        num_pieces += batch.tgt_out.numel()
+        sums[0] += batch_loss(model, batch, label_smoothing=0.0).nll.double()
+        sums[1] += batch.tgt_out.numel()
+    nll, num_pieces = ranks.sum(sums).tolist()
     model.train(was_training)
-    return Evaluation(nll / num_pieces, num_pieces)
+    return Evaluation(nll / num_pieces, int(num_pieces))
+
+
+class _Loss(nn.Module):
+    """`batch_loss` as a module, which is what torch's data-parallel wrapper can wrap."""
+
+    def __init__(self, model: Transformer, label_smoothing: float) -> None:
+        super().__init__()
+        self.model, self.label_smoothing = model, label_smoothing
+
+    def forward(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
+        sums = batch_loss(self.model, batch, self.label_smoothing)
+        return sums.smoothed, sums.nll
 
 
 @dataclass
 class Window:
     """Sums since the last line of the log; part of a checkpoint, so that the next line does not depend on a restart.
 
-    `loss` and `nll` are float64 scalars on the device, or floats.
+    `loss` and `nll` are float64 scalars on the device, or floats. Seconds are of the host: what a GPU still has to do
+    is counted where the host waits for it.
     """
 
     loss: Tensor | float = 0.0
@@ -79,7 +100,24 @@ class Window:
     source_pieces: int = 0
     target_pieces: int = 0
     updates: int = 0
-    seconds: float = 0.0
+    seconds_data: float = 0.0
+    seconds_compute: float = 0.0
+    seconds_optimizer: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Training time, without evaluations and checkpoints."""
+        return self.seconds_data + self.seconds_compute + self.seconds_optimizer
+
+    @contextmanager
+    def clock(self, part: str) -> Iterator[None]:
+        """Add the time inside to `seconds_<part>`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            name = f"seconds_{part}"
+            setattr(self, name, getattr(self, name) + time.perf_counter() - started)
 
 
 class Trainer:
@@ -87,6 +125,10 @@ class Trainer:
 
     The same seed gives the same numbers to the last digit on a CPU with the same number of threads, also when the run
     is cut off anywhere and taken up from its last checkpoint.
+
+    Several ranks make the same updates as one, up to rounding and their dropout masks: each computes its share of an
+    update's sentences, and gradients are summed over ranks. All of them call the same methods; the first one alone
+    logs and saves.
     """
 
     def __init__(
@@ -97,11 +139,17 @@ class Trainer:
         dev_split: ParallelSplit,
         seed: int,
         device: torch.device,
+        ranks: Ranks = ALONE,
     ) -> None:
         torch.manual_seed(seed)
-        self.run, self.config, self.device = run, config, device
+        self.run, self.config, self.device, self.ranks = run, config, device, ranks
         self.train_split, self.dev_split = train_split, dev_split
         self.model = Transformer(config.model).to(device)
+        self._loss: nn.Module = _Loss(self.model, config.optim.label_smoothing)
+        if ranks.world_size > 1:
+            self._loss = DistributedDataParallel(self._loss, gradient_as_bucket_view=True)
+        if not ranks.is_first:
+            torch.manual_seed(_seed_of_rank(seed, ranks.rank))  # of dropout: the weights are drawn
         self.optimizer = torch.optim.Adam(
             self.model.parameters(),
             lr=0.0,  # set by Eq. 3 before every update
@@ -114,77 +162,125 @@ class Trainer:
         self.seconds = 0.0
         self._window = Window()
 
-    def update(self) -> None:
-        """One optimiser step over all micro-batches of the next update.
+    def update(self) -> Tensor:
+        """One optimiser step over all micro-batches of the next update; returns its mean loss, on the device.
 
-        Each micro-batch's summed loss is divided by the target pieces of the whole update, so that the gradient is the
-        one of a single large batch, however it was cut.
+        Each micro-batch's summed loss is divided by the target pieces of the whole update, on all ranks, so that the
+        gradient is the one of a single large batch, however it was cut.
         """
-        micro_batches = self.stream.next_update()
-        split = self.train_split
-        num_pieces = sum(int(split.tgt_lengths[indices].sum()) for indices in micro_batches)
+        split, world_size = self.train_split, self.ranks.world_size
+        with self._window.clock("data"):
+            whole = self.stream.next_update()
+            num_pieces = sum(int(split.tgt_lengths[indices].sum()) for indices in whole)
+            micro_batches = whole if world_size == 1 else share(whole, split, self.ranks.rank, world_size)
         self.optimizer.zero_grad(set_to_none=True)
-        for indices in micro_batches:
-            sums = batch_loss(self.model, pack(split, indices, self.device), self.config.optim.label_smoothing)
-            (sums.smoothed / num_pieces).backward()
-            # Sums stay on the device: reading them here would make it wait after every micro-batch.
-            self._window.loss = self._window.loss + sums.smoothed.detach().double()
-            self._window.nll = self._window.nll + sums.nll.double()
-            self._window.source_pieces += int(split.src_lengths[indices].sum())
+        sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # loss, nll
+        for number, indices in enumerate(micro_batches, start=1):
+            with self._window.clock("data"):
+                batch = pack(split, indices, self.device)
+            with self._window.clock("compute"), self._summed_over_ranks(number == len(micro_batches)):
+                smoothed, nll = self._loss(batch)
+                # The wrapper takes the mean over ranks where the sum is meant.
+                (world_size * smoothed / num_pieces).backward()
+                # Sums stay on the device: reading them here would make it wait after every micro-batch.
+                sums += torch.stack((smoothed.detach(), nll)).double()
+        with self._window.clock("compute"):
+            loss, nll = self.ranks.sum(sums).unbind()
+        self._window.loss, self._window.nll = self._window.loss + loss, self._window.nll + nll
+        self._window.source_pieces += sum(int(split.src_lengths[indices].sum()) for indices in whole)
         self._window.target_pieces += num_pieces
         self._window.updates += 1
         self.step += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.step, self.config.model.d_model, self.config.optim.warmup_steps)
-        self.optimizer.step()
+        with self._window.clock("optimizer"):
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(self.step, self.config.model.d_model, self.config.optim.warmup_steps)
+            self.optimizer.step()
+        return loss / num_pieces
 
-    def train(self, on_metrics: OnMetrics, save: Callable[[Checkpoint], None]) -> None:
+    def _summed_over_ranks(self, now: bool) -> AbstractContextManager[None]:
+        """Gradients are exchanged once an update, in the backward pass of its last micro-batch."""
+        return nullcontext() if now or self.ranks.world_size == 1 else self._loss.no_sync()
+
+    def train(
+        self,
+        on_metrics: OnMetrics,
+        save: Callable[[Checkpoint], None],
+        *,
+        keep: Callable[[int, Mapping[str, Tensor]], None] | None = None,
+        on_evaluation: Callable[[int], None] | None = None,
+    ) -> None:
         """Train up to `train_steps` updates, from wherever the trainer stands.
 
+        Args:
+            save: writes a checkpoint, before the next update changes its tensors.
+            keep: writes the weights after an update that is to be averaged (`core.averaging`); needed only where the
+                configuration averages.
+            on_evaluation: called on the first rank after each evaluation, the model in training mode.
+
         Raises:
-            DivergedError: the loss of a logging window, or of the development set, is not finite.
+            DivergedError: the loss of an update, or of the development set, is not finite.
         """
         plan = self.config.train
+        to_keep = frozenset(member_steps(plan))
+        if to_keep and keep is None:
+            raise ValueError(f"average_last={plan.average_last} needs a place to keep the members: pass keep")
+        log = on_metrics if self.ranks.is_first else _say_nothing
         self.model.train()
         while self.step < plan.train_steps:
-            started = time.perf_counter()
-            self.update()
-            self._window.seconds += time.perf_counter() - started
+            loss = self.update()
             last = self.step == plan.train_steps
-            if self.step % plan.log_every_steps == 0 or last:
-                self._log_window(on_metrics)
+            # Looking at the loss makes a GPU wait; there, the next line of the log tells.
+            diverged = self.device.type == "cpu" and not math.isfinite(loss)
+            if self.step % plan.log_every_steps == 0 or last or diverged:
+                self._log_window(log)
             if self.step % plan.eval_every_steps == 0 or last:
-                self._log_evaluation(on_metrics)
+                self._log_evaluation(log)
+                if on_evaluation is not None and self.ranks.is_first:
+                    on_evaluation(self.step)
+            # Members before checkpoints: whoever goes on from a checkpoint finds all members up to it.
+            started = time.perf_counter()
+            if self.step in to_keep and self.ranks.is_first:
+                keep(self.step, self.model.state_dict())
             if self.step % plan.checkpoint_every_steps == 0 or last:
-                save(self.checkpoint())
+                checkpoint = self.checkpoint()
+                if self.ranks.is_first:
+                    save(checkpoint)
+                log(self.step, "train", {"seconds_checkpoint": time.perf_counter() - started}, self.seconds)
 
     def _log_window(self, on_metrics: OnMetrics) -> None:
         window, self._window = self._window, Window()
+        loss, nll = float(window.loss), float(window.nll)  # waits for the device, within the window's time
         self.seconds += window.seconds
         values = {
-            "loss": float(window.loss) / window.target_pieces,
-            "nll": float(window.nll) / window.target_pieces,
+            "loss": loss / window.target_pieces,
+            "nll": nll / window.target_pieces,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "source_tokens_per_update": window.source_pieces / window.updates,
             "target_tokens_per_update": window.target_pieces / window.updates,
             "tokens_per_second": window.target_pieces / window.seconds,
+            "seconds_data": window.seconds_data,
+            "seconds_compute": window.seconds_compute,
+            "seconds_optimizer": window.seconds_optimizer,
         }
         on_metrics(self.step, "train", values, self.seconds)
         if not math.isfinite(values["loss"]):
             raise DivergedError(self.step, values["loss"])
 
     def _log_evaluation(self, on_metrics: OnMetrics) -> None:
-        evaluation = evaluate(self.model, self.dev_split, self.config.train.micro_batch_tokens)
-        on_metrics(self.step, "dev", {"nll": evaluation.nll, "ppl": evaluation.perplexity}, self.seconds)
+        started = time.perf_counter()
+        evaluation = evaluate(self.model, self.dev_split, self.config.train.micro_batch_tokens, self.ranks)
+        seconds = time.perf_counter() - started
+        values = {"nll": evaluation.nll, "ppl": evaluation.perplexity, "seconds_evaluation": seconds}
+        on_metrics(self.step, "dev", values, self.seconds)
         if not math.isfinite(evaluation.nll):
             raise DivergedError(self.step, evaluation.nll)
 
     def checkpoint(self) -> Checkpoint:
         """The trainer's whole state, between two updates. Its tensors are the live ones: write it before the next."""
         window = asdict(self._window) | {"loss": float(self._window.loss), "nll": float(self._window.nll)}
-        random = {"cpu": torch.get_rng_state()}
+        random = self._gathered("cpu", torch.get_rng_state())
         if self.device.type == "cuda":
-            random["cuda"] = torch.cuda.get_rng_state(self.device)
+            random |= self._gathered("cuda", torch.cuda.get_rng_state(self.device))
         return Checkpoint(
             run=self.run,
             step=self.step,
@@ -195,27 +291,47 @@ class Trainer:
             random=random,
         )
 
+    def _gathered(self, device: str, state: Tensor) -> dict[str, Tensor]:
+        return {_random_key(device, rank): each for rank, each in enumerate(self.ranks.gather(state))}
+
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to the state that `checkpoint` holds; every later number is then the one of an unbroken run.
 
         Raises:
-            CheckpointError: the checkpoint is of another configuration, or was written on another kind of device.
+            CheckpointError: the checkpoint is of another configuration, or was written on another kind of device or by
+                another number of ranks.
         """
         if checkpoint.config != self.config.to_dict():
             raise CheckpointError(
                 f"the checkpoint at update {checkpoint.step} was written with another configuration; it is not loaded"
             )
-        if set(checkpoint.random) != {"cpu", self.device.type}:
+        devices = sorted({"cpu", self.device.type})
+        wanted = {_random_key(device, rank) for device in devices for rank in range(self.ranks.world_size)}
+        if set(checkpoint.random) != wanted:
             raise CheckpointError(
                 f"the checkpoint at update {checkpoint.step} has random states for "
-                f"{', '.join(sorted(checkpoint.random))}, and this run is on {self.device.type}; "
-                "resume on the kind of device that it was written on, or start again with --rerun"
+                f"{', '.join(sorted(checkpoint.random))}, and this run needs {', '.join(sorted(wanted))}; "
+                "resume on the kind and number of devices that it was written on, or start again with --rerun"
             )
         self.model.load_state_dict(checkpoint.model)
         self.optimizer.load_state_dict(checkpoint.optimizer)
         self.stream.restore(checkpoint.progress["data"])
         self.step, self.seconds = checkpoint.step, checkpoint.progress["seconds"]
         self._window = Window(**checkpoint.progress["window"])
-        torch.set_rng_state(checkpoint.random["cpu"])
+        torch.set_rng_state(checkpoint.random[_random_key("cpu", self.ranks.rank)])
         if self.device.type == "cuda":
-            torch.cuda.set_rng_state(checkpoint.random["cuda"], self.device)
+            torch.cuda.set_rng_state(checkpoint.random[_random_key("cuda", self.ranks.rank)], self.device)
+
+
+def _random_key(device: str, rank: int) -> str:
+    """`cpu` or `cuda` for the first rank, `cpu:1` and so on for the others."""
+    return device if rank == 0 else f"{device}:{rank}"
+
+
+def _seed_of_rank(seed: int, rank: int) -> int:
+    """A seed that no run's first rank has: those are small."""
+    return (rank << 40) + seed
+
+
+def _say_nothing(step: int, split: str, values: Mapping[str, float], seconds: float) -> None:
+    """What ranks after the first one log."""

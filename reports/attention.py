@@ -23,7 +23,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from reports.drawing import GRID, INK, MORE_SERIES, MUTED, PAPER, SERIES, drawing
-from results.attention_file import KINDS, SentenceAttention
+from results.attention_file import SentenceAttention
 
 View = Literal["columns", "matrix", "grid"]
 VIEWS: tuple[View, ...] = get_args(View)
@@ -74,7 +74,7 @@ def columns_picture(
     left, right = (max((_text_inches(label) for label in labels), default=0.5) for labels in (rows, columns))
     width = left + _GAP_INCHES + right + 0.5
     height = (max(len(rows), len(columns)) + 1) * _ROW_INCHES + 0.75 + 0.22 * math.ceil(len(heads) / 8)
-    with drawing(max(width, 0.085 * len(title) + 0.4, 3.2), height) as (figure, axes):
+    with drawing(max(width, 1.25 * _text_inches(title) + 0.4), height) as (figure, axes):
         axes.set_title(title, fontsize=10.5, parse_math=False)
         axes.axis("off")
         deepest = max(len(rows), len(columns))
@@ -139,7 +139,7 @@ def matrix_picture(
     size = 0.21 if max(matrix.shape) <= _MOST_NAMED else 16 / max(matrix.shape)
     left = max(_text_inches(label) for label in rows)
     below = max(_text_inches(label) for label in columns)
-    width = max(size * len(columns) + left + 1.5, 0.085 * len(title) + 0.4)
+    width = max(size * len(columns) + left + 1.5, left + 1.25 * _text_inches(title) + 0.5)
     with drawing(width, size * len(rows) + below + 1.1) as (figure, axes):
         _heat(axes, matrix, rows, columns, head, bar=True)
         axes.set_title(title, fontsize=10.5, parse_math=False)
@@ -275,7 +275,6 @@ KIND_NAMES = {
     "decoder": "decoder self-attention",
     "cross": "attention of the decoder to the source",
 }
-_SIDE_NAMES = {"source": "source", "target": "has been read"}
 
 
 def draw_sentence(
@@ -301,7 +300,7 @@ def draw_sentence(
     rows, columns = sentence.labels(kind, words)
     chosen = _chosen_heads(heads, layer, len(weights))
     weights = weights[[head - 1 for head in chosen]]
-    sides = tuple(f"{_SIDE_NAMES[side]} ↓" for side in KINDS[kind])
+    sides = ("target, looks", "source, is looked at") if kind == "cross" else ("looks", "is looked at")
     title = title or f"{KIND_NAMES[kind].capitalize()}, layer {layer}"
     if view == "columns":
         return columns_picture(weights, rows, columns, chosen, title, focus, sides)

@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from reports import data
 from reports.attention import KIND_NAMES, draw_sentence, find_word, head_color
-from reports.drawing import INK, MUTED, PAPER, SERIES, drawing, panel, plain
+from reports.drawing import INK, MUTED, PAPER, SERIES, Panel, drawing, panel, plain
 from reports.explorer import write_explorer
-from reports.pages import Fragment, number, render
+from reports.pages import EXPLORED_STUDY, HEADS_PAGE, Fragment, number, render
 from results.attention_file import AttentionFile, SentenceAttention, load
 from results.errors import ResultsError
 
 TRIAL, NULL_TRIAL = "attention", "untrained"
-HEADS_PAGE = "heads"
-EXPLORED = "figure5"
-"""The study whose probe keeps all layers and kinds."""
+LEAST_VERBS = 5
 
 
 @dataclass(frozen=True)
@@ -145,11 +144,13 @@ def _in_words(
 def all_heads(database: Path | str, runs: Path | str, scale: str) -> Fragment:
     """Every head of the encoder on the sentence of Figure 4, a grid a layer."""
     try:
-        probed = find_probe(database, runs, EXPLORED, scale)
+        probed = find_probe(database, runs, EXPLORED_STUDY, scale)
     except ResultsError as error:
         return _empty(f"No picture: {error}.")
     if probed is None:
-        return _empty(f"No picture yet: aiayn run {EXPLORED} --scale {scale} measures a run and keeps its attention.")
+        return _empty(
+            f"No picture yet: aiayn run {EXPLORED_STUDY} --scale {scale} measures a run and keeps its attention."
+        )
     sentence = probed.file.sentence("paper/figure4")
     panels = []
     for layer in sentence.layers:
@@ -226,6 +227,8 @@ def against_nulls(database: Path | str, study: str, scale: str) -> Fragment:
                 for words, found in rows
             )
             panels.append(panel(figure, f"{study}-{scale}-nulls-{place}", f"{compared.title}, by seed: {said}"))
+    if study == "figure3":
+        panels += filter(None, [_distance_panel(scores, f"{study}-{scale}-distance")])
     if not panels:
         return _empty("Nothing is measured yet.")
     caption = (
@@ -251,32 +254,31 @@ def _draw_compared(axes: Any, rows: Sequence[tuple[str, Sequence[data.Row]]]) ->
     axes.spines["left"].set_visible(False)
 
 
-def by_distance(database: Path | str, scale: str) -> Fragment:
-    """Figure 3: heads at the completion by how far away it is, a line a seed, trained against untrained."""
-    scores = [score for score in data.study_scores(database, "figure3", scale) if score["name"] == "far_heads"]
-    if not any(score["value"] is not None for score in scores):
-        return _empty("Nothing is measured yet.")
-    with drawing(4.8, 3.2) as (figure, axes):
+def _distance_panel(scores: Sequence[data.Row], name: str) -> Panel | None:
+    """Figure 3: heads at the completion by how far away it is, a line a seed, trained and untrained."""
+    scores = [score for score in scores if score["name"] == "far_heads" and score["value"] is not None]
+    if not scores:
+        return None
+    with drawing(4.8, 2.75) as (figure, axes):
         named = set()
         for score in scores:
-            found = score["details"].get("by_distance", {})
-            distances = sorted(int(distance) for distance in found if found[distance]["verbs"] >= 5)
+            found = {int(distance): at for distance, at in score["details"]["by_distance"].items()}
+            distances = sorted(distance for distance, at in found.items() if at["verbs"] >= LEAST_VERBS)
             trained = score["trial"] == TRIAL
-            words = "trained" if trained else "untrained"
+            color, words = (SERIES[1], "trained") if trained else (SERIES[0], "untrained")
             axes.plot(
-                distances, [found[str(distance)]["heads"] for distance in distances], "o-" if trained else "o--",
-                color=SERIES[1] if trained else SERIES[0], markerfacecolor=SERIES[1] if trained else PAPER,
-                markersize=5, linewidth=1.3, label=words if words not in named else None,
+                distances, [found[distance]["heads"] for distance in distances],
+                "o-" if trained else "o--", color=color, markerfacecolor=color if trained else PAPER, markersize=5,
+                linewidth=1.3, label=None if words in named else words,
             )  # fmt: skip
             named.add(words)
         axes.set_title("Heads at the completion, by distance")
-        axes.set_xlabel("words between the verb and its completion, and one")
+        axes.set_xlabel(f"distance in words, of at least {LEAST_VERBS} verbs")
         axes.set_ylabel("heads of the layer")
         axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend()
-        panels = [panel(figure, f"figure3-{scale}-distance", "Heads at the completion by distance, a line a seed")]
-    caption = "Distances with at least 5 verbs; a line a seed."
-    return render("figure.html", panels=panels, panel_width="26rem", caption=caption)
+        return panel(figure, name, "Heads at the completion by distance, a line a seed")
 
 
 # What each head does --------------------------------------------------------------------------------------------------
@@ -286,11 +288,11 @@ def roles(database: Path | str, scale: str) -> Fragment:
     """A table of the encoder's heads: the relation that each looks along best, and where its weight goes."""
     scores = [
         score
-        for score in data.study_scores(database, EXPLORED, scale)
+        for score in data.study_scores(database, EXPLORED_STUDY, scale)
         if score["name"] == "relation_heads" and score["trial"] == TRIAL
     ]
     if not scores:
-        return _empty(f"Nothing is measured yet: aiayn run {EXPLORED} --scale {scale}.")
+        return _empty(f"Nothing is measured yet: aiayn run {EXPLORED_STUDY} --scale {scale}.")
     first = scores[0]
     rows = [dict(role) for role in first["details"]["roles"]]
     for role in rows:
@@ -304,7 +306,7 @@ def roles_drawn(database: Path | str, scale: str) -> Fragment:
     """Where the encoder's heads put their weight, a bar a head: neighbours, itself, the end, marks, and the rest."""
     scores = [
         score
-        for score in data.study_scores(database, EXPLORED, scale)
+        for score in data.study_scores(database, EXPLORED_STUDY, scale)
         if score["name"] == "relation_heads" and score["trial"] == TRIAL
     ]
     if not scores:
@@ -362,7 +364,7 @@ def build_explorer(database: Path | str, runs: Path | str, scale: str, output: P
         ResultsError: the file of weights is missing or damaged.
     """
     page = output / explorer_name(scale)
-    probed = find_probe(database, runs, EXPLORED, scale)
+    probed = find_probe(database, runs, EXPLORED_STUDY, scale)
     if probed is None:
         page.unlink(missing_ok=True)
         return None

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reports import attention_pages, data, method, notebook, tables
+from reports import data, method, notebook, tables
 from reports.index import scorecard
 from reports.notebook import ReportError
-from reports.pages import Fragment, render
+from reports.pages import ATTENTION_STUDIES, EXPLORED_STUDY, HEADS_PAGE, Fragment, render
 from reports.run_pages import build_run_pages
 from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
@@ -61,9 +61,9 @@ def build_site(
         titles = {row["study"]: row["title"] for row in data.studies(copy)}
         chosen = list(titles) if studies is None else _check_studies(studies, list(titles))
         runs = database.parent / "runs"
-        if attention_pages.EXPLORED in chosen:
-            chosen.append(attention_pages.HEADS_PAGE)
-            titles[attention_pages.HEADS_PAGE] = "What the heads of a run do"
+        if EXPLORED_STUDY in chosen:
+            chosen.append(HEADS_PAGE)
+            titles[HEADS_PAGE] = "What the heads of a run do"
         failures = _build_study_pages(chosen, titles, copy, runs, output, snapshot, say)
         failures += _build_explorers(chosen, copy, runs, output)
         made = sum(1 for _ in build_run_pages(copy, runs, output))
@@ -101,8 +101,7 @@ def _build_study_pages(
     siblings do not link to it.
     """
     # The page on heads is of the runs that Figure 5 measures.
-    measured = {attention_pages.HEADS_PAGE: attention_pages.EXPLORED}
-    scales = {study: _scales_of(measured.get(study, study), database) for study in studies}
+    scales = {study: _scales_of(EXPLORED_STUDY if study == HEADS_PAGE else study, database) for study in studies}
     bodies: dict[tuple[str, str], Fragment] = {}
     failures = []
 
@@ -132,7 +131,11 @@ def _build_study_pages(
 def _build_explorers(studies: Sequence[str], database: Path, runs: Path, output: Path) -> list[str]:
     """The explorer of each scale whose attention was kept; what failed, a line each."""
     failures = []
-    for scale in SCALES if attention_pages.EXPLORED in studies else ():
+    if EXPLORED_STUDY not in studies:
+        return failures
+    from reports import attention_pages
+
+    for scale in SCALES:
         try:
             attention_pages.build_explorer(database, runs, scale, output)
         except (ResultsError, ValueError) as error:
@@ -140,16 +143,12 @@ def _build_explorers(studies: Sequence[str], database: Path, runs: Path, output:
     return failures
 
 
-# Notebooks that draw what a run folder holds.
-_OF_RUN_FOLDERS = (*attention_pages.COMPARED, attention_pages.HEADS_PAGE)
-
-
 def _notebook_of(study: str, runs: Path) -> tuple[Path, dict[str, str]]:
     """A study's notebook and the parameters that it has beyond the usual: its own, or the one for any study."""
     own = NOTEBOOKS / f"{study}.ipynb"
     if not own.exists():
         return NOTEBOOKS / "study.ipynb", {"study": study}
-    return own, {"runs": str(runs)} if study in _OF_RUN_FOLDERS else {}
+    return own, {"runs": str(runs)} if study in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
 
 
 def _check_studies(studies: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -49,6 +49,14 @@ VERDICTS: dict[str, VerdictStyle] = {
 }
 
 
+# The study whose probe keeps all layers and kinds of attention: what each head does is told on a page of its own, and
+# its weights can be explored on another.
+EXPLORED_STUDY = "figure5"
+HEADS_PAGE = "heads"
+# Studies whose notebooks draw what run folders hold.
+ATTENTION_STUDIES = ("figure3", "figure4", EXPLORED_STUDY)
+
+
 class Fragment(str):
     """Trusted HTML that a notebook cell displays and a template inserts unescaped."""
 

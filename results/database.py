@@ -127,7 +127,7 @@ def _is_busy(error: Exception) -> bool:
 def _cannot_open(database: Path, error: Exception) -> ResultsError:
     if not database.exists():
         return ResultsError(f"no results in {database.parent} yet; start with: aiayn run table3")
-    if "not a valid DuckDB database" in str(error):
+    if "not a valid DuckDB database" in str(error) or "Loading external extensions" in str(error):  # such as SQLite's
         return ResultsError(f"{database} is not a DuckDB database; move it away or run: aiayn query --rebuild")
     if "ermission denied" in str(error) or "Read-only file system" in str(error):
         return ResultsError(f"cannot open {database}: {first_line(error)}; {OTHER_HOME}")

@@ -65,14 +65,18 @@ def _require_distinct_names(table: pyarrow.Table) -> None:
 
 
 def _write_file(output: Path, write_to: Callable[[Path], None]) -> None:
-    temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
-        write_to(temporary)
-        temporary.replace(output)
+        if output.exists() and not output.is_file():
+            write_to(output)  # a device or a named pipe, which another file in its place would destroy
+            return
+        temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+        try:
+            write_to(temporary)
+            temporary.replace(output)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise QueryError(f"cannot write {output} ({error.strerror or error}); choose another file with -o") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_path(table: pyarrow.Table, format: str, path: Path) -> None:

@@ -45,6 +45,9 @@ class RunStatus:
     reason: str = ""
 
 
+DAMAGED = "put the original file back, or run it again with --rerun"
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON file that is whole or absent, whenever the process or the machine stops. NaN raises ValueError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -256,9 +259,10 @@ class RunFolder:
         """
         if self.result_file.exists():
             try:
+                self.record()  # without it nothing that reads runs knows whose result this is
                 self.result()
             except ResultsError as error:
-                return RunStatus("failed", str(error))
+                return RunStatus("failed", f"{error}; {DAMAGED}")
             return RunStatus("done")
         attempts = self.attempts()
         if not attempts:

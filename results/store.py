@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results import ingest
-from results.database import connect, first_line, insert, not_writable, transaction, writer_lock
+from results.database import REBUILD, connect, first_line, insert, not_writable, transaction, writer_lock
 from results.errors import BusyError, ResultsError
 from results.ingest import IngestReport, Known
 from results.records import (
@@ -99,7 +99,7 @@ class Store:
         try:
             yield connection
         except duckdb.Error as error:
-            raise ResultsError(f"cannot read {self.database}: {first_line(error)}") from error
+            raise ResultsError(f"cannot read {self.database}: {first_line(error)}; {REBUILD}") from error
         finally:
             connection.close()
 

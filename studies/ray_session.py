@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,11 @@ MEMORY_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**32),
     "MALLOC_TOP_PAD_": str(2**26),
 }
+
+
+class ClusterError(ValueError):
+    """The cluster that was named cannot be reached."""
+
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -42,7 +48,12 @@ def ray_session(address: str | None) -> Iterator[None]:
 
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     if address is not None:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        _require_listener(address)
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except (ValueError, ConnectionError, RuntimeError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise ClusterError(f"no Ray cluster at {address!r} ({reason}); give HOST:PORT of its head node") from error
         try:
             yield
         finally:
@@ -56,3 +67,13 @@ def ray_session(address: str | None) -> Iterator[None]:
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_listener(address: str) -> None:
+    """Refuse HOST:PORT where nobody listens, for which Ray would wait for minutes; the rest Ray judges."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise ClusterError(f"no Ray cluster at {address!r} ({error}); give HOST:PORT of its head node") from error

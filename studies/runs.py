@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 
 from core.config import DataConfig, RunConfig
-from core.data import corpora
-from core.data.corpus import DataError
 from results import provenance
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
@@ -21,6 +19,7 @@ from studies.scales import Scale
 from studies.study import Study
 from studies.work import TRAINING, Training, Work
 
+MOST_SEEDS = 10_000
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -98,6 +97,9 @@ def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
 
 def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
     """Why a run cannot begin on these languages of a corpus, and what to do; None where it can."""
+    from core.data import corpora  # here, as listing needs no corpus and must answer at once
+    from core.data.corpus import DataError
+
     try:
         return corpora.get(name, cache_dir).obstacle(cache_dir, languages)
     except (ValueError, DataError) as error:
@@ -106,6 +108,8 @@ def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Pat
 
 def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
     """The fingerprint of the text that a configuration reads; `none` where that is not here and nothing pins it."""
+    from core.data import corpora
+
     if missing_corpus(config, cache_dir):
         return "none"
     return corpora.get(config.data.corpus, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
@@ -123,11 +127,13 @@ def plan_runs(
         trials: names of the trials wanted; none means all.
 
     Raises:
-        ValueError: an unknown trial, or fewer than one seed.
+        ValueError: an unknown trial, fewer than one seed, or more than MOST_SEEDS.
         DataError: the corpus's files are not as they should be.
     """
     if num_seeds < 1:
         raise ValueError(f"{num_seeds} seeds: at least 1 is needed")
+    if num_seeds > MOST_SEEDS:
+        raise ValueError(f"{num_seeds} seeds: at most {MOST_SEEDS:,} are planned at once")
     chosen = [study.trial(name) for name in dict.fromkeys(trials)] or list(study.trials)
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}

@@ -98,14 +98,14 @@ def run_on_ray(
             prepare(data, workspace.data)
         on_start()
         trainings.sort(key=lambda run: -training_flops(run.config.model, run.config.train))
-        _fit(trainings, workspace, resources, max_concurrent)
+        probes = [run for run in runs if not run.trains]
         # No GPU is needed to look at a model.
-        _fit([run for run in runs if not run.trains], workspace, replace(resources, gpus=0), max_concurrent)
+        for stage, given in ((trainings, resources), (probes, replace(resources, gpus=0))):
+            if stage:
+                _fit(stage, workspace, given, max_concurrent)
 
 
 def _fit(runs: Sequence[PlannedRun], workspace: Workspace, resources: Resources, max_concurrent: int | None) -> None:
-    if not runs:
-        return
     from ray import tune
 
     bundle = {"CPU": resources.cpus} | ({"GPU": resources.gpus} if resources.gpus else {})

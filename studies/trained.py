@@ -1,19 +1,17 @@
-"""Using a finished run: finding it by name, and translating with it."""
+"""Using a finished run: finding it by name, and loading it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.config import DecodeConfig, RunConfig
+from core.config import RunConfig
 from core.data.corpus import DataError
 from core.data.vocabulary import Vocabulary
 from results.errors import ResultsError
-from results.records import RunRecord
-from results.run_folder import RunFolder
+from results.records import RunRecord, RunResult
+from results.run_folder import DAMAGED, RunFolder
 from studies.runs import Workspace
 
 if TYPE_CHECKING:
@@ -65,57 +63,30 @@ def load_run(folder: RunFolder) -> TrainedRun:
     from core.checkpoint import load_payload
     from core.transformer import Transformer
 
-    record = folder.record()
-    payload = load_payload(folder.path / "model.pt")
+    try:
+        record, result = folder.record(), folder.result()
+    except ResultsError as error:
+        raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
+    measured = record.config.get("work", {}).get("run")
+    if measured:
+        raise ValueError(f"{record.study}/{record.trial} measures a run and has no model; name that run: {measured}")
+    path = folder.path / "model.pt"
+    payload = load_payload(path, remedy=DAMAGED)
     if payload.get("run") != record.run:
-        raise ResultsError(f"{folder.path / 'model.pt'} is of run {payload.get('run')}, not of {record.run}")
+        raise ResultsError(f"{path} is of run {payload.get('run')}, not of {record.run}; {DAMAGED}")
     config = RunConfig.from_dict(payload["config"])
     model = Transformer(config.model)
     model.load_state_dict(payload["model"])
-    return TrainedRun(record, config, model.eval(), _load_vocabulary(folder))
+    return TrainedRun(record, config, model.eval(), _load_vocabulary(folder, result))
 
 
-def _load_vocabulary(folder: RunFolder) -> Vocabulary:
+def _load_vocabulary(folder: RunFolder, result: RunResult) -> Vocabulary:
     """The vocabulary that the run was trained with; with another one its output would be nonsense."""
     path = folder.path / "vocabulary.json"
-    remedy = "put the original file back, or train the run again with --rerun"
     try:
         vocabulary = Vocabulary.load(path)
     except DataError as error:
-        raise DataError(f"{error}; {remedy}") from error
-    if folder.artifact("vocabulary", path) not in folder.result().artifacts:
-        raise DataError(f"{path} is not the one that the run was trained with; {remedy}")
+        raise DataError(f"{error}; {DAMAGED}") from error
+    if folder.artifact("vocabulary", path) not in result.artifacts:
+        raise DataError(f"{path} is not the one that the run was trained with; {DAMAGED}")
     return vocabulary
-
-
-def translate_lines(
-    run: TrainedRun, lines: Sequence[str], decode: DecodeConfig, on_progress: Callable[[int], None] | None = None
-) -> list[str]:
-    """Translate lines, one output line for each, in order; an empty line stays empty."""
-    from core.decode import translate
-
-    wanted = [index for index, line in enumerate(lines) if line.strip()]
-    sources = run.vocabulary.encode_batch([lines[index] for index in wanted])
-    hypotheses = translate(run.model, sources, decode, on_progress)
-    texts = run.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
-    output = [""] * len(lines)
-    for index, text in zip(wanted, texts, strict=True):
-        output[index] = text.replace("\n", " ")
-    return output
-
-
-def read_lines(path: Path | None) -> list[str]:
-    """Lines of a UTF-8 file, or of standard input; cut at line feeds only.
-
-    Raises:
-        ValueError: the file cannot be read or is not UTF-8.
-    """
-    import sys
-
-    try:
-        raw = sys.stdin.buffer.read() if path is None else path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"cannot read {path} ({error.strerror})") from error
-    from core.data.lines import decode_lines
-
-    return decode_lines(raw, "standard input" if path is None else str(path))

@@ -5,19 +5,22 @@ This file is part of a run's code version: a change here makes new runs.
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
+from core.averaging import Member, average_members, find_members, member_steps, save_member
 from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
-from core.config import RunConfig
+from core.config import DecodeConfig, RunConfig, TrainConfig
 from core.data.prepare import PreparedData, prepare
 from core.data.split import ParallelSplit
 from core.decode import translate
@@ -31,6 +34,7 @@ from studies.runs import Workspace
 from studies.work import AttentionProbe, Training, work_of
 
 HEARTBEAT_EVERY_SECONDS = 10.0
+NUM_SAMPLES = 3
 
 
 class SupersededError(Exception):
@@ -62,7 +66,7 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
         attempt.fail(str(error), status="diverged")
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this run's reason and must not stop the others
         attempt.log_file.write_text(traceback.format_exc(), encoding="utf-8")
-        attempt.fail(f"{type(error).__name__}: {error}")
+        attempt.fail(_out_of_memory(error, record) or f"{type(error).__name__}: {error}")
     finally:
         attempt.close()
 
@@ -80,6 +84,18 @@ def _carry_out(
             if not folder.is_newest(attempt):
                 raise SupersededError
             folder.finish(result)
+
+
+def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
+    """What to lower, where that is what ended the run; None for any other error."""
+    # Torch's own kind is for GPUs; its CPU allocator raises a plain RuntimeError.
+    if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
+        return None
+    tokens = record.config["train"]["micro_batch_tokens"]
+    return (
+        f"out of memory: lower micro_batch_tokens (now {tokens:,}), which is filled up to the same update by more "
+        "micro-batches, or run fewer at a time with --max-concurrent"
+    )
 
 
 @contextmanager
@@ -134,12 +150,44 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
             raise SupersededError
         save_checkpoint(attempt.checkpoints, checkpoint)
 
+    def keep(step: int, weights: Mapping[str, torch.Tensor]) -> None:
+        save_member(attempt.checkpoints, record.run, step, weights)
+
+    def write_samples(step: int) -> None:
+        _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data)
+
     with phase("train"):
-        trainer.train(attempt.log_metrics, save)
+        trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
+    members = _average(folder, record.run, config.train, trainer.model)
     scores = []
     for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
         scores += _score_split(name, split_name, splits[split_name], trainer.model, config, data, attempt, phase)
+    if members:
+        averaged = {"averaged": [asdict(member) for member in members]}
+        scores = [replace(score, details=score.details | averaged) for score in scores]
     _finish(record, folder, attempt, trainer, data, scores, phase)
+
+
+def _average(folder: RunFolder, run: str, plan: TrainConfig, model: Transformer) -> tuple[Member, ...]:
+    """Put the mean of the last checkpoints' weights into the model (6.1), where that is asked for."""
+    steps = member_steps(plan)
+    if not steps:
+        return ()
+    average = average_members(find_members([attempt.checkpoints for attempt in folder.attempts()], steps), run)
+    model.load_state_dict(average.weights)
+    return average.members
+
+
+def _append_samples(file: Path, step: int, model: Transformer, split: ParallelSplit, data: PreparedData) -> None:
+    """Translate a few development sentences greedily, spread over the split, and append them as JSON lines."""
+    chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
+    hypotheses = translate(model, [split.src[i] for i in chosen], DecodeConfig(beam_size=1))
+    model.train()
+    texts = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    with file.open("a", encoding="utf-8") as lines:
+        for i, text in zip(chosen, texts, strict=True):
+            row = {"step": step, "source": split.src_lines[i], "output": text, "reference": split.tgt_lines[i]}
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _check_data(record: RunRecord, config: RunConfig, data: PreparedData) -> None:
@@ -204,6 +252,10 @@ def _score_split(
     ]
 
 
+def _samples_file(attempt: Attempt) -> Path:
+    return attempt.path / "samples.jsonl"
+
+
 def _output_file(attempt: Attempt, name: str) -> Path:
     return attempt.path / f"{name}.output.txt"
 
@@ -225,6 +277,9 @@ def _finish(
         data.vocabulary.save(vocabulary)
         artifacts = [folder.artifact("weights", weights), folder.artifact("vocabulary", vocabulary)]
         artifacts += [folder.artifact("output", _output_file(attempt, name)) for name in ("dev", "test")]
+        # One file an attempt: a restart goes on in a file of its own.
+        samples = [_samples_file(other) for other in folder.attempts()]
+        artifacts += [folder.artifact("samples", file) for file in samples if file.exists()]
     folder.finish(
         RunResult(
             seconds=trainer.seconds,

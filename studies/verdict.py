@@ -185,17 +185,18 @@ def _without_values(
     claim = question.claim
     if unscored:
         return Verdict("blocked", "; ".join([*unscored, *bad]))
-    if bad:
+    bare = {trial: sample for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values}
+    untouched = [trial for trial, sample in bare.items() if not sample.bad_seeds and not sample.unmeasured]
+    if bad and not untouched:
         return Verdict("undecided", f"{'; '.join(bad)}: nothing is left to compare")
     if question.blocked:
         return Verdict("blocked", question.blocked)
     if question.awaited:
         return Verdict("not run", f"this version cannot run {' and '.join(question.awaited)} yet")
-    bare = {trial: sample for trial, sample in zip(claim.trials, samples, strict=True) if not sample.values}
-    missing = [trial for trial, sample in bare.items() if not sample.unmeasured]
-    if bare and not missing:
+    if bare and not untouched:
         return Verdict("not run", f"runs of {' and '.join(bare)} are done, and none has a score {claim.metric}")
-    return Verdict("not run", f"no finished run of {' and '.join(missing) or 'both trials with one seed'}")
+    missing = f"no finished run of {' and '.join(untouched) or 'both trials with one seed'}"
+    return Verdict("not run", "; ".join([missing, *bad]))
 
 
 # The value ----------------------------------------------------------------------------------------------------------

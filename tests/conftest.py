@@ -36,6 +36,8 @@ def tiny() -> Scale:
                 log_every_steps=3,
                 eval_every_steps=6,
                 checkpoint_every_steps=5,
+                average_last=3,
+                average_every_steps=2,
             ),
             decode=replace(base.decode, beam_size=1, max_extra_pieces=1, batch_sentences=300),
         ),

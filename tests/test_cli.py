@@ -15,6 +15,7 @@ import typer
 
 import aiayn
 from results.run_folder import RunFolder
+from studies.registry import STUDIES
 from studies.runs import Workspace
 
 SCRIPT = Path(sys.executable).with_name("aiayn")
@@ -84,6 +85,7 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "report",
         "compare",
         "translate",
+        "attend",
         "doctor",
         "data",
     }
@@ -129,18 +131,25 @@ def test_list_shows_the_study_and_its_scales(cli: Cli) -> None:
 # JSON -----------------------------------------------------------------------------------------------------------------
 
 
+# At paper scale all data is missing here: of the trials that there are, and of those whose data the claim names.
+NUM_BLOCKED = sum(
+    not claim.full_size and (claim.identity is not None or not study.awaited_by(claim))
+    for study in STUDIES
+    for claim in study.claims
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "number"),
     [
-        (["list"], 1),
+        (["list"], len(STUDIES)),
         (["list", "table3"], 20),
-        (["list", "--claims"], 79),
-        (["list", "table3", "--claims"], 79),
-        (["plan", "table3", "--seeds", "2"], 40),
-        (["plan", "table3", "--scale", "paper"], 20),
+        (["list", "--claims"], sum(len(study.claims) for study in STUDIES)),
+        (["list", "table3", "--claims"], 95),
+        (["list", "table1"], 0),
         (["status"], 1),
-        (["claims", "table3", "--scale", "smoke"], 57),
-        (["claims", "--scale", "paper", "--verdict", "blocked"], 57),
+        (["claims", "table3", "--scale", "smoke"], 69),
+        (["claims", "--scale", "paper", "--verdict", "blocked"], NUM_BLOCKED),
         (["data", "list"], 6),
         (["query", "SELECT * FROM table3", "--format", "json"], 60),
         (["query", "FROM runs", "--format", "json"], 1),
@@ -170,11 +179,57 @@ def test_plan_starts_nothing_and_writes_nothing(cli: Cli, tmp_path: Path) -> Non
 
 
 def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
-    result = cli("plan", "table3", "--scale", "paper")
+    result = cli("plan", "table3", "--scale", "paper", "--runs")
     assert result.returncode == 0
     lines = result.stdout.decode().splitlines()
-    assert lines[-1] == "blocked: corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
-    assert sum(" blocked " in line for line in lines) == 20
+    missing = "corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
+    assert f"- blocked: 20 runs, {missing}; their price is in the plan" in lines
+    assert sum(" blocked " in line and " base " not in line for line in lines) >= 19
+
+
+def test_plan_of_all_studies_at_paper_scale_has_a_price_to_hand_on(cli: Cli) -> None:
+    arguments = ("--scale", "paper", "--seeds", "3", "--gpus", "64", "--gpu-type", "H100", "--price", "2.5")
+    plan = json.loads(cli("plan", *arguments, "--json").stdout)
+    assert [line["study"] for line in plan["lines"]] == [study.name for study in STUDIES if study.trials]
+    num_runs = 3 * sum(len(study.trials) for study in STUDIES)
+    assert len(plan["runs"]) == plan["total"]["runs"] == num_runs
+    assert plan["total"]["money"] == pytest.approx(2.5 * plan["total"]["device_hours"])
+    assert (plan["device"]["type"], plan["devices"], plan["devices_per_trial"]) == ("H100", 64, 8)
+    assert {"value", "order", "difference", "threshold"} <= {prospect["kind"] for prospect in plan["prospects"]}
+    page = cli("plan", *arguments, "--markdown").stdout.decode()
+    assert "| table2 | 4 | 12 | 0 | 12 |" in page
+    assert sum(line.startswith("| --- |") for line in page.splitlines()) == 3
+    assert f"{num_runs} runs, 0 done and skipped; to run: {num_runs}" in page
+
+
+def test_plan_of_a_study_without_runs_says_so(cli: Cli) -> None:
+    result = cli("plan", "table1")
+    assert result.returncode == 0
+    assert "no runs of table1: their claims are computed" in result.stdout.decode()
+
+
+def test_run_of_a_study_without_runs_has_nothing_to_do(cli: Cli) -> None:
+    result = cli("run", "table1", "section5")
+    assert result.returncode == 0
+    assert result.stdout.startswith(b"nothing to run: ")
+
+
+def test_claims_are_listed_with_what_makes_them_special(cli: Cli) -> None:
+    text = cli("list", "--claims").stdout.decode()
+    for part in (
+        "reading: section 6.1, and the abstract and Table 2 of earlier versions",
+        "a misquotation: should fail",
+        "quoted: another system's number",
+        "awaits wsj_only",
+        "> 28.36",
+        "24.90 ± 0.50",
+        "1.75e-07",
+    ):
+        assert part in text
+    rows = json.loads(cli("list", "--claims", "--json").stdout)
+    (claim,) = [row for row in rows if row["claim"] == "table3.base.bleu"]
+    assert claim["identity"]["dataset"] == "wmt14/newstest2013/en-de"
+    assert claim["identity"]["budgets"] == [{"source_tokens": 25_000, "target_tokens": 25_000, "train_steps": 100_000}]
 
 
 # What a person may get wrong ------------------------------------------------------------------------------------------
@@ -185,8 +240,9 @@ def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
     [
         (["lst"], ["No such command 'lst'", "list", "aiayn --help"]),
         (["list", "tabel3"], ["no study 'tabel3'; close: table3"]),
-        (["plan"], ["Missing argument", "aiayn plan --help"]),
-        (["plan", "table4"], ["no study 'table4'; close: table3"]),
+        (["plan", "table5"], ["no study 'table5'; close: table4"]),
+        (["plan", "--scale", "paper", "--gpu-type", "A10"], ["no GPU type 'A10'", "A100"]),
+        (["plan", "--gpus", "0"], ["'--gpus'", "aiayn plan --help"]),
         (["plan", "table3", "--trial", "bse"], ["no trial 'bse' in study table3; close: base"]),
         (["plan", "table3", "--scale", "smal"], ["no scale 'smal'", "smoke, small, paper"]),
         (["plan", "table3", "--seeds", "0"], ["0 seeds: at least 1 is needed"]),
@@ -195,7 +251,7 @@ def test_plan_at_paper_scale_says_what_is_missing(cli: Cli) -> None:
         (["run", "table3", "--scale", "paper"], ["scale paper cannot run here", "wmt14"]),
         (["run", "table3", "--max-concurrent", "0"], ["'--max-concurrent'"]),
         (["claims", "--verdict", "agree"], ["no verdict 'agree'; close: agrees"]),
-        (["claims", "table2"], ["no study 'table2'"]),
+        (["claims", "table5"], ["no study 'table5'"]),
         (["claims", "--scale", "big"], ["no scale 'big'"]),
         (["report", "table9"], ["no study 'table9'"]),
         (["data", "show", "multi3k"], ["no corpus 'multi3k'; close: multi30k"]),
@@ -367,7 +423,7 @@ def test_corpora_are_listed_shown_fetched_and_checked(cli: Cli, tmp_path: Path) 
     assert len(shown["parts"]["en-fr"]["fingerprint"]) == 16
     assert {source["file"]: source["checksum"][:7] for source in shown["sources"]}["train.en.gz"] == "sha256:"
     text = cli("data", "show", "wmt14").stdout.decode()
-    for part in ("step train en-fr", "at most 175 words a side", "training-giga-fren.tar", "Bojar et al. 2014"):
+    for part in ("step train.en-fr", "at most 175 words a side", "training-giga-fren.tar", "Bojar et al. 2014"):
         assert part in text
     assert cli("data", "fetch", "grammar").stdout == b"grammar: embedded\n"
     checked = cli("data", "check", "grammar", "--pair", "en-de")

@@ -15,7 +15,8 @@ from results.query import query
 from results.store import Store
 from studies import campaign as campaign_module
 from studies.campaign import Outcome, carry_out
-from studies.runs import PlannedRun, Workspace
+from studies.registry import get_study
+from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import Scale
 from studies.scorecard import claim_verdicts, open_store
 
@@ -150,14 +151,15 @@ def test_curves_are_whole_and_a_loss_that_is_no_number_is_null(campaign: Campaig
 
 def test_verdicts_are_filled(campaign: Campaign) -> None:
     store = Store(campaign.workspace.home)
-    verdicts = {row[0]: (row[-2], row[-1]) for row in claim_verdicts(store, None, None, "smoke")}
+    rows = claim_verdicts(store, "table3", scale="smoke").to_pylist()
+    verdicts = {row["claim"]: (row["verdict"], row["reason"]) for row in rows}
     assert verdicts["table3.base.bleu"][0] == "not comparable"
     assert verdicts["table3.c.base_over_dff1024.bleu"] == ("not run", "no finished run of dff1024")
     assert verdicts["table3.a.h4.bleu"][0] == "undecided"
-    assert "1 seed(s) failed (1)" in verdicts["table3.a.h4.bleu"][1]
-    card = query(store, "SELECT * FROM scorecard WHERE scale = 'smoke'").to_pylist()[0]
+    assert "1 of 1 runs of h4 ended badly (seed 1 failed)" in verdicts["table3.a.h4.bleu"][1]
+    card = query(store, "SELECT * FROM scorecard WHERE study = 'table3' AND scale = 'smoke'").to_pylist()[0]
     counted = [card[name] for name in card if name not in ("study", "scale", "claims")]
-    assert sum(counted) == card["claims"] == 57
+    assert sum(counted) == card["claims"] == len(rows)
 
 
 def test_second_command_does_no_work_and_touches_no_file(
@@ -201,3 +203,25 @@ def test_rerun_sets_aside_and_gives_the_same_numbers(campaign: Campaign, tiny: S
     assert [path.name.partition("-")[0] for path in (campaign.workspace.runs / ".set-aside").iterdir()] == [
         run.record.run
     ]
+
+
+@pytest.mark.slow
+def test_a_figure_carries_out_the_run_that_it_measures_and_keeps_it(
+    new_workspace: Callable[[], Workspace], tiny: Scale
+) -> None:
+    workspace = new_workspace()
+
+    def ask(rerun: bool) -> Outcome:
+        return carry_out(plan_runs(get_study("figure3"), tiny, 1, workspace), workspace, tiny, None, None, None, rerun)
+
+    first = ask(rerun=False)
+    assert first.complete
+    assert (first.total, first.skipped) == (3, 0)  # trained, untrained, and the run that both are about
+    assert ask(rerun=False).skipped == 3
+    again = ask(rerun=True)
+    assert again.complete
+    assert again.skipped == 1  # the training is nobody's to repeat but Table 3's
+    rows = claim_verdicts(Store(workspace.home), "figure3", scale="smoke").to_pylist()
+    measured = {row["claim"]: row["measured"] for row in rows}
+    assert len(measured) == 5
+    assert None not in measured.values()

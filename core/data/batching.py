@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from core.config import TrainConfig
 from core.data.split import ParallelSplit
@@ -37,8 +38,8 @@ _LEAST_SHARE_SENTENCES = 16
 _SHARES_PER_UPDATE = 8
 # ... unless they were so small that a device would be idle most of the time.
 _LEAST_SHARE_TOKENS = 2_000
-# Sentences whose sorting keys are made at a time, so that what is made on the way stays small.
-_KEYS_AT_ONCE = 1 << 20
+# Places of a large array that are worked on at a time.
+_PART = 1 << 16
 
 _logger = logging.getLogger(__name__)
 
@@ -135,7 +136,10 @@ def epoch_batches(
     mixed_shares = min(_SHARES_PER_UPDATE, int(max(totals) / num_updates / _LEAST_SHARE_TOKENS))
     shares_per_update = max(math.ceil(least_shares / num_updates), mixed_shares)
     binding_lengths = src_lengths if updates_worth[0] >= updates_worth[1] else tgt_lengths
-    cuts = _even_cuts(binding_lengths[order], num_updates * shares_per_update)
+    tokens = _large_array(len(order), np.int32)
+    for part in _parts(len(order)):
+        tokens[part] = binding_lengths[order[part]]
+    cuts = _even_cuts(tokens, num_updates * shares_per_update)
     # A share without a sentence, as a very long one makes it, is none.
     share_starts = np.unique(np.concatenate([[0], cuts, [len(order)]]))
     num_shares = len(share_starts) - 1
@@ -197,6 +201,7 @@ class UpdateStream:
     def _start_epoch(self, epoch: int) -> None:
         config = self._config
         self._epoch, self._position = epoch, 0
+        self._updates: Sequence[list[Indices]] = ()  # the last epoch goes before the next one is planned
         self._updates = epoch_batches(
             self._split.src_lengths,
             self._split.tgt_lengths,
@@ -267,26 +272,40 @@ def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, rng: np.random.
     random_bits = 64 - 2 * length_bits - index_bits
     if random_bits < 1 or index_bits > 32:
         raise ValueError(f"{num_sentences} sentences of up to {longest} tokens are too many to be put in order")
-    keys = np.empty(num_sentences, dtype=np.uint64)
-    for start in range(0, num_sentences, _KEYS_AT_ONCE):
-        part = slice(start, start + _KEYS_AT_ONCE)
+    keys = _large_array(num_sentences, np.uint64)
+    for part in _parts(num_sentences):
         first, second = major[part].astype(np.uint64), minor[part].astype(np.uint64)
         second = np.where((first & 1) == falling, longest - second, second)
         key = first << length_bits | second
         key = key << random_bits | rng.integers(1 << random_bits, size=len(key), dtype=np.uint64)
-        keys[part] = key << index_bits | np.arange(start, start + len(key), dtype=np.uint64)
+        keys[part] = key << index_bits | np.arange(part.start, part.start + len(key), dtype=np.uint64)
     keys.sort()
     keys &= (1 << index_bits) - 1
-    return keys.astype(np.uint32)
+    order = _large_array(num_sentences, np.uint32)
+    order[:] = keys
+    return order
 
 
 def _even_cuts(tokens: Lengths, num_parts: int) -> NDArray[np.int64]:
     """(num_parts - 1,) places that divide consecutive sentences into parts of equal tokens, rising."""
-    doubled_middles = np.cumsum(tokens, dtype=np.int64)
+    doubled_middles = _large_array(len(tokens), np.int64)
+    doubled_middles[:] = tokens
+    np.cumsum(doubled_middles, out=doubled_middles)
     total = int(doubled_middles[-1])
     doubled_middles *= 2
     doubled_middles -= tokens
-    return np.searchsorted(doubled_middles, 2 * total * np.arange(1, num_parts) / num_parts)
+    # In whole numbers, rounded up: with a fraction, all middles would be copied to compare them.
+    return np.searchsorted(doubled_middles, -(-2 * total * np.arange(1, num_parts) // num_parts))
+
+
+def _parts(length: int) -> Iterator[slice]:
+    """A large array in parts, so that what is made of one on the way stays small."""
+    return (slice(start, start + _PART) for start in range(0, length, _PART))
+
+
+def _large_array(length: int, dtype: DTypeLike) -> NDArray:
+    """A large array whose memory goes back to the system with it; the allocator would keep some of it for later."""
+    return np.frombuffer(mmap(-1, max(1, length) * np.dtype(dtype).itemsize), dtype=dtype)[:length]
 
 
 def _fit(sentences: Indices, src_lengths: Lengths, tgt_lengths: Lengths, max_tokens: int) -> list[Indices]:

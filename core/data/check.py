@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from core.data.corpus import Corpus, DataError, Languages
+from core.data.corpus import TRAIN_SPLIT, Corpus, DataError, Languages
 from core.data.language import TwoSides, other_language
 from core.data.progress import watched
 from core.data.report import Finding, Report
@@ -22,7 +22,6 @@ from core.data.treebanks import Treebank
 from core.data.treebanks.check import check_treebank
 from core.data.vocabulary import Vocabulary
 
-TRAIN_SPLIT = "train"
 REFUSED = "refused by the loader"
 LEAKED = "pairs that are training pairs"
 SHARED = "pairs that another scored split has too"

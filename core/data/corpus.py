@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 Languages = tuple[str, ...]
+# The split of every corpus that is trained on, and that vocabularies are learned on.
+TRAIN_SPLIT = "train"
 
 
 class DataError(Exception):
@@ -31,7 +33,7 @@ class Source(NamedTuple):
 class Step(NamedTuple):
     """One step between the sources and the text that is read, in order.
 
-    `part` is what it was applied to (`train en-de`), `kept` the items left after it, None where it has not run yet.
+    `part` is what it was applied to (`train.en-de`), `kept` the items left after it, None where it has not run yet.
     """
 
     part: str

@@ -10,7 +10,7 @@ import json
 import os
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -95,6 +95,13 @@ class Manifest:
     texts: Mapping[str, Mapping[str, RecordedText]]
     sources: tuple[Source, ...] = ()
     steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Manifest]) -> Manifest:
+        """One manifest of several with different splits, in order."""
+        texts = {split: sides for part in parts for split, sides in part.texts.items()}
+        sources = tuple(source for part in parts for source in part.sources)
+        return cls(texts, sources, tuple(step for part in parts for step in part.steps))
 
     @property
     def fingerprint(self) -> str:

@@ -15,13 +15,12 @@ from itertools import permutations
 from pathlib import Path
 
 from core.data.cleaning import NAMED, Cleaning
-from core.data.corpus import DataError, Languages, Source, Step, require_name
+from core.data.corpus import TRAIN_SPLIT, DataError, Languages, Source, Step, require_name
 from core.data.lines import LineStream
 from core.data.manifest import Manifest, ManifestCorpus, RecordedText, write_texts
 from core.data.progress import watched
 from core.data.translation_corpus import Text, aligned_pairs, checked_pairs
 
-TRAIN_SPLIT = "train"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*")
 
@@ -118,7 +117,7 @@ def add(
         for split, paths in files.items():
             rules = Cleaning([NAMED[rule]() for rule in clean] if split == TRAIN_SPLIT else [])
             texts[split] = _take(f"{name} {split}", languages, paths, rules, None if in_place else unfinished / split)
-            part = f"{split} {'-'.join(languages)}"
+            part = f"{split}.{'-'.join(languages)}"
             steps.append(Step(part, "read", rules.num_read))
             steps += [Step(part, rule.name, kept) for rule, kept in zip(rules.filters, rules.kept, strict=True)]
             sources += [Source(path.name, str(path.absolute()), None) for path in paths]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from core.config import DataConfig
-from core.data.corpus import DataError
+from core.data.corpus import TRAIN_SPLIT, DataError
 from core.data.progress import progress
 from core.data.split import Sentences
 from core.data.split_files import SplitWriter
@@ -30,7 +30,6 @@ from core.data.split_statistics import compute_statistics
 from core.data.translation_corpus import TranslationCorpus
 from core.data.vocabulary import ALPHABET_SIZE, SPECIAL_SYMBOLS, Vocabulary
 
-TRAIN_SPLIT = "train"
 INFO_FILE, VOCABULARY_FILE, _JOURNAL_FILE = "info.json", "vocabulary.json", "journal.json"
 _SAMPLE_SEED = 1706
 # Pairs that are encoded at a time. The library keeps some kilobytes for each line that it has encoded.

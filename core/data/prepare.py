@@ -18,9 +18,9 @@ from pathlib import Path
 
 from core.config import DataConfig
 from core.data import corpora
-from core.data.corpus import DataError, require_name
+from core.data.corpus import TRAIN_SPLIT, DataError, require_name
 from core.data.lock import one_at_a_time
-from core.data.preparation import INFO_FILE, TRAIN_SPLIT, VOCABULARY_FILE, Preparation
+from core.data.preparation import INFO_FILE, VOCABULARY_FILE, Preparation
 from core.data.split import Lines, ParallelSplit
 from core.data.split_files import SIDES, map_lines, map_sentences
 from core.data.split_statistics import SplitStatistics

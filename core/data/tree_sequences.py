@@ -220,9 +220,9 @@ def _read_tag(symbol: str, form: TreeFormat) -> str | None:
 
 
 def _is_tagged_word(steps: Sequence[_Step], label: str) -> bool:
-    if len(steps) < 2 or steps[0] != _Opener(label):
+    if len(steps) < 2 or not isinstance(steps[0], _Opener) or not isinstance(steps[1], _Leaf):
         return False
-    return isinstance(steps[1], _Leaf) and steps[1].tag is None and steps[1].word is not None
+    return steps[0].label == label and steps[1].tag is None and steps[1].word is not None
 
 
 def _count_off(leaves: Sequence[_Leaf], words: Sequence[str]) -> list[int | None]:

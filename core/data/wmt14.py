@@ -13,11 +13,12 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from core.data import archive, cleaning
 from core.data.cleaning import Cleaning, Filter
-from core.data.corpus import DataError, Languages, Source, Step, local_folder
+from core.data.corpus import TRAIN_SPLIT, DataError, Languages, Source, Step, local_folder
 from core.data.download import download
 from core.data.lines import LineStream
 from core.data.lock import one_at_a_time
@@ -28,7 +29,6 @@ from core.data.translation_corpus import Text, aligned_pairs, checked_pairs
 _logger = logging.getLogger(__name__)
 _SEGMENT = re.compile(r"\s*<seg\b[^>]*>(.*)</seg>")
 _SPACES = re.compile(r"\s+")
-TRAIN_SPLIT = "train"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Wmt14(ManifestCorpus):
 
     In the same folder, line files `<split>.<pair>.<language>`, plain or .gz (`train.en-de.en`), stand for a split as
     it is: they are read where they lie, and nothing is removed from them. The segments of test sets are cut out of
-    their SGML as sacreBLEU does it, so that scores are of the same text; entities such as `&amp;` stay.
+    their SGML as sacreBLEU does it, so that scores are of the same text; entities such as `&amp;` stay. What was made
+    once stays, whatever is brought later; to have a pair made anew, delete its `<pair>.json`.
 
     Attributes:
         training: the parts of the training split, in the order in which they are joined.
@@ -122,62 +123,67 @@ class Wmt14(ManifestCorpus):
 
     def _make(self, pair: Languages, folder: Path) -> None:
         """Write or take the text of every split, and then the manifest."""
-        texts: dict[str, dict[str, RecordedText]] = {}
-        sources: list[Source] = []
-        steps: list[Step] = []
+        made = []
         for split in self.splits:
             brought = self._brought(split, pair)
-            if brought is not None:
-                texts[split], count = self._take(split, pair, brought)
-                sources += [Source(path.name, str(path), f"sha256:{texts[split][language].sha256}")
-                            for language, path in brought.items()]  # fmt: skip
-                folder_brought = brought[pair[0]].parent
-                steps.append(Step(_part(split, pair), f"taken as brought, from line files in {folder_brought}", count))
-                continue
-            parts = self.training if split == TRAIN_SPLIT else (self.tests[split],)
-            for part in parts:
-                if pair in part.members:
-                    sources.append(Source(part.archive.file, part.archive.url, part.archive.checksum))
-            found = {part.name: self._locate(part.archive, folder) for part in parts if pair in part.members}
-            pairs = self._join(split, pair, [part for part in parts if pair in part.members], found, steps)
-            rules = Cleaning(self.filters[pair] if split == TRAIN_SPLIT else ())
-            paths = {language: folder / f"{split}.{'-'.join(pair)}.{language}" for language in pair}
-            shown = watched(pairs, f"{self.name}: reading {_part(split, pair)}", self.splits[split])
-            texts[split] = write_texts(rules.apply(shown), paths)
-            steps += [Step(_part(split, pair), rule.name, kept)
-                      for rule, kept in zip(rules.filters, rules.kept, strict=True)]  # fmt: skip
-        Manifest(texts, tuple(sources), tuple(steps)).save(_manifest_path(folder, pair))
+            made.append(self._extract(split, pair, folder) if brought is None else self._take(split, pair, brought))
+        Manifest.joined(made).save(_manifest_path(folder, pair))
+
+    def _extract(self, split: str, pair: Languages, folder: Path) -> Manifest:
+        """Write a split's text from its archives."""
+        parts = [part for part in self._parts(split) if pair in part.members]
+        paths = [self._locate(part.archive, folder) for part in parts]  # all of them before any is read
+        counters = [Cleaning() for _ in parts]
+        pairs = chain.from_iterable(
+            counter.apply(self._read_part(split, pair, part, path))
+            for counter, part, path in zip(counters, parts, paths, strict=True)
+        )
+        rules = Cleaning(self.filters[pair] if split == TRAIN_SPLIT else ())
+        what = _part(split, pair)
+        shown = watched(pairs, f"{self.name}: reading {what}", self.splits[split])
+        written = write_texts(rules.apply(shown), {language: folder / f"{what}.{language}" for language in pair})
+        read = [(f"read {part.name}", counter.num_read) for part, counter in zip(parts, counters, strict=True)]
+        kept = [(rule.name, count) for rule, count in zip(rules.filters, rules.kept, strict=True)]
+        sources = (Source(part.archive.file, part.archive.url, part.archive.checksum) for part in parts)
+        return Manifest({split: written}, tuple(sources), tuple(Step(what, *step) for step in read + kept))
+
+    def _take(self, split: str, pair: Languages, paths: Mapping[str, Path]) -> Manifest:
+        """Check line files of a person where they lie."""
+        what = _part(split, pair)
+        streams = {language: LineStream.of_file(paths[language]) for language in pair}
+        texts = tuple(Text(stream, stream.origin) for stream in streams.values())
+        pairs = checked_pairs(texts, pair, f"{self.name} {what}", self.splits[split])
+        for _ in watched(pairs, f"{self.name}: reading {what}", self.splits[split]):
+            pass
+        recorded = {
+            language: RecordedText(paths[language], stream.num_lines, stream.sha256, paths[language].stat().st_size)
+            for language, stream in streams.items()
+        }
+        sources = (Source(text.path.name, str(text.path), f"sha256:{text.sha256}") for text in recorded.values())
+        step = Step(what, f"taken as brought, from line files in {paths[pair[0]].parent}", recorded[pair[0]].num_lines)
+        return Manifest({split: recorded}, tuple(sources), (step,))
+
+    def _parts(self, split: str) -> tuple[Part, ...]:
+        return self.training if split == TRAIN_SPLIT else (self.tests[split],)
 
     def _brought(self, split: str, pair: Languages) -> dict[str, Path] | None:
         """The line files of a split that a person put into AIAYN_DATA; None where there are none."""
         local = local_folder(self.name)
         if local is None:
             return None
-        found = {}
-        for language in pair:
-            name = f"{split}.{'-'.join(pair)}.{language}"
-            files = [local / name, local / f"{name}.gz"]
-            found[language] = next((path for path in files if path.is_file()), None)
+        names = {language: f"{_part(split, pair)}.{language}" for language in pair}
+        found = {
+            language: next((path for path in (local / name, local / f"{name}.gz") if path.is_file()), None)
+            for language, name in names.items()
+        }
         if not any(found.values()):
             return None
         for language, path in found.items():
             if path is None:
-                name = f"{split}.{'-'.join(pair)}.{language}"
-                raise DataError(f"{local} holds one side of {split} and no {name}; bring both sides, or neither")
+                raise DataError(
+                    f"{local} holds one side of {split} and no {names[language]}; bring both sides, or neither"
+                )
         return found
-
-    def _take(self, split: str, pair: Languages, paths: Mapping[str, Path]) -> tuple[dict[str, RecordedText], int]:
-        """Check line files where they lie, and record them."""
-        streams = [LineStream.of_file(paths[language]) for language in pair]
-        texts = tuple(Text(stream, stream.origin) for stream in streams)
-        what = f"{self.name} {_part(split, pair)}"
-        for _ in watched(checked_pairs(texts, pair, what, self.splits[split]), f"{what}: reading", None):
-            pass
-        recorded = {
-            language: RecordedText(paths[language], stream.num_lines, stream.sha256, paths[language].stat().st_size)
-            for language, stream in zip(pair, streams, strict=True)
-        }
-        return recorded, streams[0].num_lines
 
     def _locate(self, source: Archive, folder: Path) -> Path:
         """An archive that is whole and the one expected: brought, downloaded before, or downloaded now."""
@@ -193,28 +199,20 @@ class Wmt14(ManifestCorpus):
         download(source.url, path, lambda partial: archive.inspect(partial, source.checksum), advice, source.num_bytes)
         return path
 
-    def _join(
-        self, split: str, pair: Languages, parts: list[Part], found: Mapping[str, Path], steps: list[Step]
-    ) -> Iterator[tuple[str, str]]:
-        """The pairs of all parts, one after the other; notes in `steps` how many each had."""
-        for part in parts:
-            _logger.info("%s: reading %s", self.name, part.name)
-            sides = [archive.member_lines(found[part.name], member) for member in part.members[pair]]
-            count = 0
-            texts = tuple(Text(side if split == TRAIN_SPLIT else _segments(side), side.origin) for side in sides)
-            for count, both in enumerate(aligned_pairs(texts, self.splits[split]), 1):  # noqa: B007 - wanted after the loop
-                yield both
-            expected = self.splits[split]
-            if expected is not None and count != expected:
-                raise DataError(
-                    f"{sides[0].origin} has {count} segments, {self.name} {split} has {expected}; "
-                    f"this is not the test set expected"
-                )
-            steps.append(Step(_part(split, pair), f"read {part.name}", count))
+    def _read_part(self, split: str, pair: Languages, part: Part, path: Path) -> Iterator[tuple[str, str]]:
+        """The pairs that one archive has of a split."""
+        _logger.info("%s: reading %s", self.name, part.name)
+        sides = [archive.member_lines(path, member) for member in part.members[pair]]
+        if split == TRAIN_SPLIT:
+            yield from aligned_pairs(tuple(Text(side, side.origin) for side in sides))
+            return
+        texts = tuple(Text(_segments(side), side.origin) for side in sides)
+        yield from checked_pairs(texts, pair, f"{self.name} {split}", self.splits[split])
 
 
 def _part(split: str, pair: Languages) -> str:
-    return f"{split} {'-'.join(pair)}"
+    """A split of a pair, as steps and files are named: train.en-de."""
+    return f"{split}.{'-'.join(pair)}"
 
 
 def _manifest_path(folder: Path, pair: Languages) -> Path:

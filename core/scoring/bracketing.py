@@ -1,13 +1,16 @@
 """Labelled bracketing as EVALB counts it: recall, precision and F1 of constituents, by its rules to the last count.
 
 What EVALB does is restated here from its documentation and its program (Sekine and Collins 1997; the version of 2013
-with Ellis's repair of mistaken quotation marks). Three things differ, so that a hole in a result cannot hide:
+with Ellis's repair of mistaken quotation marks). What differs is where a hole in a result would hide:
 
-- EVALB leaves out a sentence whose words differ from the gold tree's, or which has no tree, and prints the mean of the
-  rest (E2, B40). Here such a run has counts and a reason, but no value.
-- It stops without a summary after some errors (E3) and prints nan where there is nothing to divide by (E4). Here every
-  sentence is looked at, and a value that cannot be computed is None.
+- EVALB leaves out a sentence whose words differ from the gold tree's, or which has no tree, and prints the score of
+  the rest (E2, B40). Here such a run has counts and a reason, but no value.
+- It stops without a summary after some errors (E3), and prints nan where nothing matches or nothing is there (E4).
+  Here every sentence is looked at; F1 is 0 where nothing matches, and None where there is nothing to divide by.
+- It goes on with a warning where one file has more lines, or where a parameter file says what it does not know. Here
+  both are refused, as are lines that are no brackets, at which it ends.
 - It has limits: 200 words, 200 brackets and 5,000 characters a sentence, 20 quotation marks. Here there are none.
+- It compares words as files have them. Here they have no escapes: -LRB- and ( are one word.
 
 Which words are punctuation, and so deleted, is told by each tree's own tags, as in EVALB. A parser that writes one
 symbol for all tags tells nothing, and one that mistakes a comma makes an error of its sentence; for these

@@ -244,7 +244,11 @@ function point(found) {
   light();
 }
 
+// A token that comes to lie under a pointer at rest is not pointed at: bold letters or the keyboard moved it there.
+let resting = "";
+document.addEventListener("pointermove", (event) => { resting = `${event.clientX} ${event.clientY}`; });
 maps.addEventListener("pointerover", (event) => {
+  if (resting === `${event.clientX} ${event.clientY}`) return;
   const found = tokenOf(event.target);
   if (found && !state.held && event.pointerType !== "touch") point(found);
 });

@@ -1,332 +1,162 @@
+"""Any number of sentences through search: their order, their batches, the threads, and how it ends early."""
+
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from core.config import DecodeConfig
-from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from core.decode import Hypothesis, beam_search, decode_all, greedy_search, length_penalty, source_batch, translate
-from core.incremental import IncrementalDecoder
+from core.decode import Translator, batches_by_length, translate
+from core.incremental import DecoderState, IncrementalDecoder
 from core.transformer import Transformer
 
-Pieces = tuple[int, ...]
-Script = Callable[[Pieces, Pieces], dict[int, float]]
-"""The next piece's probabilities, as far as they are not zero, after (source, pieces decoded so far)."""
-A, B, C = 3, 4, 5  # the pieces of a vocabulary of six
-SCRIPT_VOCAB = 6
-CPU = torch.device("cpu")
+BuildModel = Callable[..., Transformer]
 
 
-class ScriptedState:
-    """What each beam has decoded so far, and the source of its sentence."""
-
-    def __init__(self, sources: list[Pieces], num_beams: int) -> None:
-        self.sources, self.num_beams = sources, num_beams
-        self.prefixes: list[Pieces] = [()] * (len(sources) * num_beams)
-
-    def select_beams(self, rows: Tensor) -> None:
-        self.prefixes = [self.prefixes[row] for row in rows.tolist()]
-
-    def select_sentences(self, sentences: Tensor) -> None:
-        self.sources = [self.sources[sentence] for sentence in sentences.tolist()]
+@pytest.fixture(params=[1, 3])
+def num_threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """As many threads as torch may use in this test; the test session has one."""
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(1)
 
 
-class ScriptedDecoder:
-    """Stands for a Transformer that follows a script; `batches` records the number of sentences in each step."""
-
-    def __init__(self, probabilities: Script) -> None:
-        self.probabilities = probabilities
-        self.batches: list[int] = []
-
-    def start(self, src: Tensor, beam_size: int) -> ScriptedState:
-        sources = [tuple(piece for piece in row if piece not in (PAD_ID, EOS_ID)) for row in src.tolist()]
-        return ScriptedState(sources, beam_size)
-
-    def step(self, pieces: Tensor, state: ScriptedState) -> Tensor:
-        assert pieces.shape == (len(state.sources), state.num_beams)
-        self.batches.append(len(state.sources))
-        newest = pieces.flatten().tolist()
-        state.prefixes = [(*prefix, piece) for prefix, piece in zip(state.prefixes, newest, strict=True)]
-        logits = torch.full((len(newest), SCRIPT_VOCAB), -torch.inf, dtype=torch.float64)
-        for row, prefix in enumerate(state.prefixes):
-            assert prefix[0] == BOS_ID
-            script = self.probabilities(state.sources[row // state.num_beams], prefix[1:])
-            for piece, probability in script.items():
-                logits[row, piece] = math.log(probability)
-        return logits.view(*pieces.shape, -1)
-
-
-def random_script(seed: int) -> Script:
-    """Another distribution over all six pieces after every source and prefix."""
-
-    def probabilities(source: Pieces, prefix: Pieces) -> dict[int, float]:
-        rng = np.random.default_rng((seed, 99, *source, 99, *prefix))
-        return dict(enumerate(rng.dirichlet(np.full(SCRIPT_VOCAB, 0.7)) * (1 - 6e-9) + 1e-9))
-
-    return probabilities
-
-
-def search(model: ScriptedDecoder, source: Sequence[int], **settings) -> Hypothesis:
-    config = DecodeConfig(**settings)
-    return beam_search(model, source_batch([source], CPU), config)[0]
-
-
-def log_prob_by(script: Script, source: Pieces) -> Callable[[Pieces, int], float]:
-    """(prefix, next piece) to its log-probability."""
-    return lambda prefix, piece: math.log(script(source, prefix)[piece])
-
-
-def best_of_all(
-    log_prob_of: Callable[[Pieces, int], float], alphabet: Sequence[int], limit: int, alpha: float
-) -> tuple[Pieces, float]:
-    """The best finished sequence of at most `limit` pieces, end symbol counted, by looking at every one."""
-    scored = {}
-    for length in range(limit):
-        for sequence in itertools.product(alphabet, repeat=length):
-            pieces = (*sequence, EOS_ID)
-            log_prob = sum(log_prob_of(pieces[:t], pieces[t]) for t in range(len(pieces)))
-            scored[sequence] = log_prob / ((5 + len(pieces)) / 6) ** alpha
-    best = max(scored, key=scored.get)
-    return best, scored[best]
-
-
-# --- length penalty
-
-
-@pytest.mark.parametrize(
-    ("length", "alpha", "expected"),
-    [(1, 0.6, 1.0), (7, 0.6, 1.515717), (13, 0.6, 1.933182), (13, 1.0, 3.0), (50, 0.0, 1.0), (49, 0.5, 3.0)],
-)
-def test_length_penalty_by_hand(length: int, alpha: float, expected: float):
-    assert length_penalty(length, alpha) == pytest.approx(expected, abs=5e-7)
-    assert length_penalty(torch.tensor([length]), alpha).item() == pytest.approx(expected, abs=5e-7)
-
-
-# --- beam search against every sequence there is
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])
-@pytest.mark.parametrize("seed", range(8))
-def test_a_wide_beam_finds_the_best_of_all_sequences(seed: int, alpha: float):
-    script, source, limit = random_script(seed), (A,), 4
-    expected, score = best_of_all(log_prob_by(script, source), (A, B, C), limit, alpha)
-    found = search(ScriptedDecoder(script), source, beam_size=40, length_penalty=alpha, max_extra_pieces=limit - 1)
-    assert found.pieces == expected
-    assert found.finished
-    assert found.score == pytest.approx(score, rel=1e-5)
-    assert found.log_prob == pytest.approx(score * ((5 + len(expected) + 1) / 6) ** alpha, rel=1e-5)
-
-
-@pytest.mark.parametrize("beam_size", [2, 3, 5])
-def test_a_narrow_beam_never_scores_above_the_best_and_scores_its_own_pieces(beam_size: int):
-    source, limit = (A, B), 4
-    for seed in range(8):
-        script = random_script(seed)
-        _, best = best_of_all(log_prob_by(script, source), (A, B, C), limit, alpha=0.6)
-        found = search(ScriptedDecoder(script), source, beam_size=beam_size, max_extra_pieces=2)
-        assert found.score <= best + 1e-5
-        pieces = (*found.pieces, EOS_ID)
-        log_prob = sum(math.log(script(source, pieces[:t])[piece]) for t, piece in enumerate(pieces))
-        assert found.log_prob == pytest.approx(log_prob, rel=1e-5)
-
-
-def test_a_wide_beam_over_a_real_model_finds_the_best_of_all_sequences(build_model: Callable[..., Transformer]):
-    model = build_model(vocab_size=SCRIPT_VOCAB)
-    src = source_batch([(A, C)], torch.device("cpu"))
-
-    def log_prob_of(prefix: Pieces, piece: int) -> float:
-        hidden = model(src, torch.tensor([[BOS_ID, *prefix]]))
-        return torch.log_softmax(model.logits(hidden)[0, -1], dim=-1)[piece].item()
-
-    expected, score = best_of_all(log_prob_of, (A, B, C), limit=4, alpha=0.6)
-    found = beam_search(IncrementalDecoder(model), src, DecodeConfig(beam_size=40, max_extra_pieces=2))[0]
-    assert found.pieces == expected
-    assert found.score == pytest.approx(score, rel=1e-5)
-
-
-# --- when it stops
-
-
-@pytest.mark.parametrize("beam_size", [1, 2, 4])
-def test_an_early_poor_end_does_not_stop_the_search(beam_size: int):
-    script = {(): {EOS_ID: 0.1, A: 0.9}, (A,): {B: 0.95, EOS_ID: 0.05}, (A, B): {EOS_ID: 1.0}}
-    model = ScriptedDecoder(lambda _source, prefix: script.get(prefix, {C: 1.0}))
-    found = search(model, (A, A), beam_size=beam_size)
-    assert found.pieces == (A, B)
-    assert found.log_prob == pytest.approx(math.log(0.9 * 0.95), rel=1e-5)
-    assert found.score == pytest.approx(math.log(0.9 * 0.95) / ((5 + 3) / 6) ** 0.6, rel=1e-5)
-    greedy = greedy_search(model, source_batch([(A, A)], torch.device("cpu")), DecodeConfig())[0]
-    assert found.score >= greedy.score - 1e-6
-
-
-def test_ends_take_no_beam_from_those_that_go_on():
-    # Both of the two best second steps are ends, 0.30 and 0.27; among two candidates alone no live beam would be left.
-    script = {
-        (): {A: 0.5, B: 0.3, EOS_ID: 0.2},
-        (A,): {EOS_ID: 0.6, C: 0.4},
-        (B,): {EOS_ID: 0.9, C: 0.1},
-        (A, C): {C: 1.0},
-        (A, C, C): {EOS_ID: 1.0},
-    }
-    model = ScriptedDecoder(lambda _source, prefix: script.get(prefix, {C: 1.0}))
-    # alpha = 4: 0.2 at length 4, ln 0.2 / (9 / 6)^4 = -0.32, beats 0.3 at length 2, ln 0.3 / (7 / 6)^4 = -0.65.
-    assert search(model, (A, A), beam_size=2, length_penalty=4.0).pieces == (A, C, C)
-
-
-def test_a_longer_sentence_wins_by_the_length_penalty_alone():
-    # The end at once: 0.4. Five pieces and the end: 0.6 * 0.5 = 0.3, whose log is divided by (5 + 6) / 6 if alpha = 1.
-    long = (A, B, C, B, A)
-    script = {(): {EOS_ID: 0.4, A: 0.6}, (A,): {B: 0.5, A: 0.5}, long: {EOS_ID: 1.0}}
-
-    def probabilities(_source: Pieces, prefix: Pieces) -> dict[int, float]:
-        return script.get(prefix) or {long[len(prefix)]: 1.0} if prefix == long[: len(prefix)] else {C: 1.0}
-
-    assert math.log(0.3) / (11 / 6) > math.log(0.4) > math.log(0.3)
-    found = {alpha: search(ScriptedDecoder(probabilities), (A,), length_penalty=alpha) for alpha in (0.0, 1.0)}
-    assert found[0.0].pieces == ()
-    assert found[1.0].pieces == long
-    assert found[1.0].score == pytest.approx(math.log(0.3) * 6 / 11, rel=1e-5)
-
-
-def test_the_search_stops_as_soon_as_no_live_beam_can_win():
-    # Ended at ln 0.99. What is left, 0.01, could reach ln 0.01 / (56 / 6)^0.6 = -1.2 at the limit of 51: not enough.
-    model = ScriptedDecoder(lambda _source, prefix: {EOS_ID: 0.99, A: 0.01} if not prefix else {A: 1.0})
-    assert search(model, (A,)).pieces == ()
-    assert len(model.batches) == 1
-    # With alpha = 3 it could reach -0.0057: the search must go on, and to the end.
-    model.batches.clear()
-    assert search(model, (A,), length_penalty=3.0).pieces == ()
-    assert len(model.batches) == 51
+def some_sources(*lengths: int) -> list[list[int]]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(3, 23, length).tolist() for length in lengths]
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_the_limit_is_the_input_and_50_counted_in_pieces_and_unfinished_output_says_so(beam_size: int):
-    model = ScriptedDecoder(lambda _source, prefix: {A: 0.6, B: 0.4})
-    sources = [(A,), (B, C, A, B, C), ()]
-    found = decode_all(model, sources, DecodeConfig(beam_size=beam_size), CPU)
-    assert [len(hypothesis.pieces) for hypothesis in found] == [1 + 50, 5 + 50, 50]
-    for hypothesis in found:
-        length = len(hypothesis.pieces)
-        assert not hypothesis.finished
-        assert set(hypothesis.pieces) == {A}
-        assert hypothesis.log_prob == pytest.approx(length * math.log(0.6), rel=1e-4)
-        assert hypothesis.score == pytest.approx(hypothesis.log_prob / ((5 + length) / 6) ** 0.6, rel=1e-5)
+@pytest.mark.parametrize("batch_sentences", [1, 2, 64])
+def test_a9_results_stand_in_the_order_of_the_input_whatever_the_lengths(
+    build_model: BuildModel, num_threads: int, beam_size: int, batch_sentences: int
+):
+    model = build_model()
+    sources = some_sources(3, 1, 7, 0, 7, 2, 5, 12, 1)
+    config = DecodeConfig(beam_size=beam_size, max_extra_pieces=5, batch_sentences=batch_sentences)
+    found = translate(model, sources, config)
+    for source, hypothesis in zip(sources, found, strict=True):
+        (alone,) = translate(model, [source], config)
+        assert (alone.pieces, alone.finished) == (hypothesis.pieces, hypothesis.finished)
+        assert alone.log_prob == pytest.approx(hypothesis.log_prob, rel=1e-9)
 
 
-def test_a_finished_sentence_is_preferred_to_one_cut_off_at_the_limit():
-    model = ScriptedDecoder(lambda _source, prefix: {A: 0.99, EOS_ID: 0.01})
-    found = search(model, (A,), max_extra_pieces=2)
-    assert found.finished
-    assert found.pieces == (A, A)
-    assert found.log_prob == pytest.approx(math.log(0.99 * 0.99 * 0.01), rel=1e-5)
+def test_progress_tells_how_many_sentences_are_done(build_model: BuildModel, num_threads: int):
+    done: list[int] = []
+    sources = some_sources(3, 1, 7, 0, 7, 2, 5)
+    translate(build_model(), sources, DecodeConfig(max_extra_pieces=2, batch_sentences=2), done.append)
+    assert done == sorted(done)
+    assert done[-1] == len(sources)
+    assert len(done) >= 4
+    assert torch.get_num_threads() == num_threads
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_padding_and_begin_symbol_are_never_put_out(beam_size: int):
-    script = {PAD_ID: 0.5, BOS_ID: 0.3, A: 0.15, EOS_ID: 0.05}
-    model = ScriptedDecoder(lambda _source, prefix: script if len(prefix) < 3 else {PAD_ID: 0.9, EOS_ID: 0.1})
-    found = decode_all(model, [(A, A)], DecodeConfig(beam_size=beam_size, length_penalty=5.0), CPU)[0]
-    assert found.finished
-    assert set(found.pieces) == {A}
+def test_nothing_to_translate_is_nothing(build_model: BuildModel, num_threads: int):
+    assert translate(build_model(), [], DecodeConfig()) == []
+
+
+def test_translate_turns_dropout_off(build_model: BuildModel):
+    model = build_model(dropout=0.5).train()
+    sources = some_sources(3, 2)
+    config = DecodeConfig(max_extra_pieces=5)
+    assert translate(model, sources, config) == translate(model, sources, config)
+
+
+def test_learned_positions_refuse_a_longer_source_and_say_so(build_model: BuildModel, num_threads: int):
+    """D11: refused, not cropped, from a thread too."""
+    model = build_model(positions="learned", max_learned_positions=6)
+    with pytest.raises(ValueError, match="beyond the 6 learned positions"):
+        translate(model, some_sources(2, 8, 2, 2), DecodeConfig(max_extra_pieces=1, batch_sentences=1))
+    assert torch.get_num_threads() == num_threads
 
 
 # --- batches
 
 
-def copy_then_end(source: Pieces, prefix: Pieces) -> dict[int, float]:
-    """The source itself is the most probable output."""
-    expected = source[len(prefix)] if len(prefix) < len(source) else EOS_ID
-    return {piece: 0.9 if piece == expected else 0.02 for piece in range(SCRIPT_VOCAB)}
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("batch_sentences", [1, 2, 3, 64])
-def test_results_stand_in_the_order_of_the_input_whatever_the_lengths(beam_size: int, batch_sentences: int):
-    rng = np.random.default_rng(0)
-    sources = [tuple(rng.integers(3, SCRIPT_VOCAB, length).tolist()) for length in (3, 1, 7, 0, 7, 2, 5)]
-    config = DecodeConfig(beam_size=beam_size, batch_sentences=batch_sentences)
-    done: list[int] = []
-    found = decode_all(ScriptedDecoder(copy_then_end), sources, config, CPU, on_progress=done.append)
-    assert [hypothesis.pieces for hypothesis in found] == sources
-    assert done == [*range(batch_sentences, 7, batch_sentences), 7]
-
-
-def test_nothing_to_translate_is_nothing():
-    assert decode_all(ScriptedDecoder(copy_then_end), [], DecodeConfig(), CPU) == []
-
-
-def test_stopped_sentences_leave_the_batch_and_the_others_do_not_notice():
-    sources = [(A, B, C, A, B), (B,), (C, A, B), (), (A, A, A, A)]
-    batch = ScriptedDecoder(copy_then_end)
-    found = beam_search(batch, source_batch(sources, torch.device("cpu")), DecodeConfig())
-    assert found == [search(ScriptedDecoder(copy_then_end), source) for source in sources]
-    assert batch.batches[0] == 5
-    assert batch.batches == sorted(batch.batches, reverse=True)
-    assert batch.batches[-1] < 5
-    assert len(set(batch.batches)) > 2
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("positions", ["sinusoid", "learned"])
-def test_a_batch_decodes_as_its_sentences_do_one_by_one(
-    build_model: Callable[..., Transformer], beam_size: int, positions: str
+@settings(deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 300), max_size=200),
+    beam_size=st.integers(1, 5),
+    batch_sentences=st.integers(1, 70),
+    batch_tokens=st.integers(1, 2_000),
+    num_threads=st.integers(1, 4),
+)
+def test_batches_hold_every_sentence_once_longest_first_within_the_limits(
+    lengths: list[int], beam_size: int, batch_sentences: int, batch_tokens: int, num_threads: int
 ):
-    model = build_model(positions=positions)
-    rng = np.random.default_rng(3)
-    sources = [rng.integers(3, 23, length).tolist() for length in (4, 17, 1, 9, 2)]
-    config = DecodeConfig(beam_size=beam_size, max_extra_pieces=12)
-    together = translate(model, sources, config)
-    for source, hypothesis in zip(sources, together, strict=True):
-        (alone,) = translate(model, [source], config)
-        assert (alone.pieces, alone.finished) == (hypothesis.pieces, hypothesis.finished)
-        assert alone.log_prob == pytest.approx(hypothesis.log_prob, rel=1e-5)
+    config = DecodeConfig(beam_size=beam_size, batch_sentences=batch_sentences, batch_tokens=batch_tokens)
+    batches = batches_by_length(lengths, config, num_threads)
+    order = [index for batch in batches for index in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
+    for batch in batches:
+        assert 1 <= len(batch) <= batch_sentences
+        assert len(batch) == 1 or len(batch) * beam_size * lengths[batch[0]] <= batch_tokens
 
 
-# --- greedy
+@pytest.mark.parametrize(
+    ("num_sentences", "num_threads", "sizes"),
+    [
+        (100, 1, [50, 50]),
+        (100, 2, [50, 50]),
+        (65, 1, [33, 32]),
+        (129, 2, [33, 33, 33, 30]),
+        (3, 2, [2, 1]),
+        (3, 4, [1, 1, 1]),
+        (1, 2, [1]),
+    ],
+)
+def test_sentences_are_shared_out_evenly_among_threads(num_sentences: int, num_threads: int, sizes: list[int]):
+    batches = batches_by_length([9] * num_sentences, DecodeConfig(batch_sentences=64), num_threads)
+    assert [len(batch) for batch in batches] == sizes
 
 
-def test_a_beam_of_one_is_greedy_search():
-    sources = [(A, B), (C,), (B, A, C)]
-    src = source_batch(sources, torch.device("cpu"))
-    for seed in range(6):
-        model = ScriptedDecoder(random_script(seed))
-        config = DecodeConfig(beam_size=1, max_extra_pieces=6)
-        greedy = decode_all(model, sources, config, CPU)
-        for source, hypothesis in zip(sources, greedy, strict=True):
-            decoded = (*hypothesis.pieces, EOS_ID) if hypothesis.finished else hypothesis.pieces
-            for t, piece in enumerate(decoded):
-                probabilities = random_script(seed)(source, decoded[:t])
-                assert piece == max((EOS_ID, A, B, C), key=probabilities.get)
-        # Beam search may end a sentence where the end symbol comes second, but never for a worse score.
-        for one, hypothesis in zip(beam_search(model, src, config), greedy, strict=True):
-            assert one.score >= hypothesis.score - 1e-5 or not hypothesis.finished
+# --- threads
 
 
-def test_greedy_search_follows_the_full_pass_of_a_real_model(build_model: Callable[..., Transformer]):
-    model = build_model()
-    src = source_batch([(5, 9, 14)], torch.device("cpu"))
-    found = greedy_search(IncrementalDecoder(model), src, DecodeConfig(max_extra_pieces=8))[0]
-    decoded = [*found.pieces, EOS_ID] if found.finished else list(found.pieces)
-    logits = model.logits(model(src, torch.tensor([[BOS_ID, *decoded[:-1]]])))[0]
-    log_probs = torch.log_softmax(logits, dim=-1)
-    log_probs[:, [PAD_ID, BOS_ID]] = -torch.inf
-    assert log_probs.argmax(-1).tolist() == decoded
-    assert found.log_prob == pytest.approx(log_probs.max(-1).values.sum().item(), rel=1e-5)
+class _Observed(IncrementalDecoder):
+    """Notes which threads take steps, and torch's threads in each; takes its time over them."""
+
+    def __init__(self, model: Transformer, seconds: float) -> None:
+        super().__init__(model)
+        self.seconds = seconds
+        self.num_steps = 0
+        self.threads: dict[int, int] = {}
+
+    def step(self, pieces: Tensor, state: DecoderState) -> Tensor:
+        self.num_steps += 1
+        self.threads[threading.get_ident()] = torch.get_num_threads()
+        time.sleep(self.seconds)
+        return super().step(pieces, state)
 
 
-def test_translate_turns_dropout_off(build_model: Callable[..., Transformer]):
-    model = build_model(dropout=0.5).train()
-    sources = [[4, 5, 6], [7, 8]]
-    config = DecodeConfig(max_extra_pieces=5)
-    assert translate(model, sources, config) == translate(model, sources, config)
+def test_each_thread_decodes_a_batch_of_its_own_on_one_core(build_model: BuildModel, num_threads: int):
+    decoder = _Observed(build_model(), seconds=0.01)
+    config = DecodeConfig(beam_size=2, max_extra_pieces=3, batch_sentences=2)
+    Translator(decoder, config).translate(some_sources(*range(12)))
+    assert len(decoder.threads) == num_threads
+    assert set(decoder.threads.values()) == {1}
 
 
-def test_sources_get_their_end_symbol_and_padding_on_the_right():
-    batch = source_batch([(7, 8, 9), (), (5,)], torch.device("cpu"))
-    assert batch.tolist() == [[7, 8, 9, EOS_ID], [EOS_ID, PAD_ID, PAD_ID, PAD_ID], [5, EOS_ID, PAD_ID, PAD_ID]]
+def test_no_thread_goes_on_when_nobody_waits_any_more(build_model: BuildModel):
+    torch.set_num_threads(2)
+    try:
+        decoder = _Observed(build_model(), seconds=0.02)
+        config = DecodeConfig(beam_size=2, max_extra_pieces=200, batch_sentences=1)
+        # The first is done at once; the others would take seconds.
+        batches = Translator(decoder, config).decoded_batches(some_sources(*range(20)))
+        next(batches)
+        batches.close()
+        num_steps = decoder.num_steps
+        time.sleep(0.1)
+        assert decoder.num_steps == num_steps
+    finally:
+        torch.set_num_threads(1)

@@ -33,25 +33,34 @@ def test_cached_steps_give_the_logits_of_one_full_pass(build_model: BuildModel):
         state = decoder.start(src, beam_size=1)
         for t in range(21):
             assert state.position == t
-            assert_close(decoder.step(tgt_in[:, t : t + 1], state)[:, 0], full[:, t], **TIGHT)
+            assert_close(decoder.step(tgt_in[:, t : t + 1], state)[:, 0, :23], full[:, t], **TIGHT)
 
 
-def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_model: BuildModel):
+@pytest.mark.parametrize("num_steps", [3, 25])
+def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_model: BuildModel, num_steps: int):
     model = build_model()
     decoder = IncrementalDecoder(model)
-    src, num_beams = pieces(5, 17), 3
+    src, num_beams = pieces(5, 17, 9, 2, 11), 3
     state = decoder.start(src, num_beams)
-    first, second, third = (pieces(3, 3, seed=seed) for seed in (1, 2, 3))  # (sentences, beams) each
-    decoder.step(first, state)
-    decoder.step(second, state)
-    # The first sentence leaves; the second goes on from its beams 2, 0, 2.
-    chosen = torch.tensor([2, 0, 2])
-    state.select_beams(num_beams + chosen)
-    state.select_sentences(torch.tensor([1]))
-    stepped = decoder.step(third[1:], state)[0]
-    prefixes = torch.stack([first[1, chosen], second[1, chosen], third[1]], dim=1)  # (beams, 3)
-    full = model.logits(model(src[1:].expand(num_beams, -1), prefixes))[:, -1]
-    assert_close(stepped, full, **TIGHT)
+    generator = torch.Generator().manual_seed(1)
+    sentences = torch.arange(5)
+    prefixes = torch.full((5, num_beams, 0), 0)
+    for step in range(num_steps):
+        newest = torch.randint(3, 23, (len(sentences), num_beams), generator=generator)
+        prefixes = torch.cat((prefixes, newest.unsqueeze(-1)), dim=-1)
+        stepped = decoder.step(newest, state)
+        for row, sentence in enumerate(sentences.tolist()):
+            alone = src[sentence : sentence + 1].expand(num_beams, -1)
+            full = model.logits(model(alone, prefixes[row]))[:, -1]
+            assert_close(stepped[row, :, :23], full, **TIGHT)
+        parents = torch.randint(0, num_beams, newest.shape, generator=generator)
+        prefixes = prefixes.gather(1, parents.unsqueeze(-1).expand_as(prefixes))
+        state.select_beams(parents)
+        if step % 2 == 0 and len(sentences) > 2:
+            # The first leaves, and the last takes its place.
+            kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
+            state.select_sentences(kept)
+            sentences, prefixes = sentences[kept], prefixes[kept]
 
 
 def test_learned_positions_refuse_a_longer_output(build_model: BuildModel):

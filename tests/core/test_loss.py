@@ -139,6 +139,7 @@ def test_projected_form_may_need_one_gradient_only(needed: str):
 
 
 def test_no_targets_give_zero_and_zero_gradients():
+    """B21: all padding."""
     hidden, weight, targets = example(0, 3, 7)
     sums = projected_cross_entropy(hidden, weight, targets, 0.1)
     sums.smoothed.backward()

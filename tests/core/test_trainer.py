@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -78,9 +79,15 @@ class Recorder:
         self.folder = folder
         self.metrics: Metrics = []
         self.seconds: list[float] = []
+        self.clocked: set[str] = set()
+        self.accounted = 0.0
 
     def on_metrics(self, step: int, split: str, values: Mapping[str, float], seconds: float) -> None:
-        self.metrics.append((step, split, {name: v for name, v in values.items() if name != "tokens_per_second"}))
+        clocked = {name for name in values if name == "tokens_per_second" or name.startswith("seconds_")}
+        self.clocked.update(clocked)
+        if values.keys() - clocked:
+            self.metrics.append((step, split, {name: v for name, v in values.items() if name not in clocked}))
+        self.accounted += sum(value for name, value in values.items() if name.startswith("seconds_"))
         self.seconds.append(seconds)
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -96,6 +103,12 @@ def run(trainer: Trainer, folder: Path | None = None) -> Recorder:
 
 def weights(trainer: Trainer) -> Tensor:
     return nn.utils.parameters_to_vector(trainer.model.parameters()).detach().clone()
+
+
+def sums_of(trainer: Trainer) -> dict[str, float]:
+    """What the open window of the log has summed up, without its clocks."""
+    window = trainer.checkpoint().progress["window"]
+    return {name: value for name, value in window.items() if not name.startswith("seconds")}
 
 
 # --- the same and other numbers
@@ -162,7 +175,7 @@ def test_uneven_micro_batches_make_the_update_of_one_large_batch(micro_batch_tok
             other = small.model.get_parameter(name)
             assert_close(other.grad, parameter.grad, rtol=0.0, atol=1e-10)
             assert_close(other, parameter, rtol=0.0, atol=1e-8)
-    of_large, of_small = (trainer.checkpoint().progress["window"] for trainer in trainers)
+    of_large, of_small = (sums_of(trainer) for trainer in trainers)
     assert of_small == pytest.approx(of_large, rel=1e-12)
     assert of_small["updates"] == 3
 
@@ -259,6 +272,7 @@ class Killer(Recorder):
 def test_a_resumed_run_is_the_unbroken_one_to_the_last_bit(
     tmp_path: Path, event: str, step: int, resumed_at: int, positions: str
 ):
+    """B33."""
     config = replace(CONFIG, model=replace(CONFIG.model, positions=positions))
     whole_trainer = build_trainer(config)
     whole = run(whole_trainer)
@@ -303,27 +317,52 @@ def test_restore_refuses_the_random_state_of_another_kind_of_device(tmp_path: Pa
     checkpoint = build_trainer().checkpoint()
     random = {device: checkpoint.random["cpu"] for device in devices}
     path = save_checkpoint(tmp_path, replace(checkpoint, random=random))
-    with pytest.raises(CheckpointError, match="resume on the kind of device"):
+    with pytest.raises(CheckpointError, match="resume on the kind and number of devices"):
         build_trainer().restore(load_checkpoint(path, RUN))
 
 
 # --- divergence
 
 
-@pytest.mark.parametrize(("log_every", "eval_every", "split"), [(3, 12, "train"), (12, 4, "dev")])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_diverged_loss_ends_the_run_after_it_was_reported(log_every: int, eval_every: int, split: str, value: float):
-    trainer = build_trainer(with_train(log_every_steps=log_every, eval_every_steps=eval_every))
-    with torch.no_grad():
-        trainer.model.embedding.weight.fill_(value)
+@pytest.mark.parametrize("step", [1, 5, 6])
+def test_b4_a_diverged_loss_is_reported_and_ends_the_run_at_its_update(step: int, value: float):
+    trainer = build_trainer()
     recorder = Recorder()
-    with pytest.raises(DivergedError, match="training diverged: loss nan by update") as caught:
+    update = trainer.update
+
+    def spoiled() -> Tensor:
+        if trainer.step == step - 1:
+            with torch.no_grad():
+                trainer.model.embedding.weight.fill_(value)
+        return update()
+
+    trainer.update = spoiled
+    with pytest.raises(DivergedError, match=f"training diverged: loss nan by update {step}") as caught:
         trainer.train(recorder.on_metrics, recorder.save)
-    assert caught.value.step == min(log_every, eval_every)
-    assert not math.isfinite(caught.value.loss)
-    step, reported_split, values = recorder.metrics[-1]
-    assert (step, reported_split) == (caught.value.step, split)
-    assert not math.isfinite(values["nll"])
+    assert caught.value.step == step
+    assert recorder.metrics[-1][:2] == (step, "train")
+    assert not math.isfinite(recorder.metrics[-1][2]["nll"])
+
+
+def test_a_development_loss_that_is_not_finite_is_reported_and_ends_the_run(monkeypatch):
+    monkeypatch.setattr("core.trainer.evaluate", lambda *_: Evaluation(math.nan, 1))
+    recorder = Recorder()
+    with pytest.raises(DivergedError, match="by update 4"):
+        build_trainer().train(recorder.on_metrics, recorder.save)
+    assert recorder.metrics[-1][:2] == (4, "dev")
+
+
+def test_the_time_of_training_is_accounted_for():
+    recorder, started = Recorder(), time.perf_counter()
+    trainer = build_trainer()
+    trainer.train(recorder.on_metrics, recorder.save)
+    passed = time.perf_counter() - started
+    assert recorder.clocked == {
+        "tokens_per_second",
+        *(f"seconds_{part}" for part in ("data", "compute", "optimizer", "evaluation", "checkpoint")),
+    }
+    assert 0.5 * passed < recorder.accounted <= passed
 
 
 def test_divergence_survives_pickling():

@@ -133,6 +133,7 @@ def test_whole_transformer_agrees_with_torchs(build_model: BuildModel):
 @pytest.mark.parametrize("length", [8, 24])
 @pytest.mark.parametrize("positions", ["sinusoid", "learned"])
 def test_causal_mask_hides_future_tokens(build_model: BuildModel, length: int, positions: str):
+    """B23: an inverted mask lets a tiny model look ahead."""
     model = build_model(positions=positions)
     src, tgt_in = pieces(6, 4), pieces(length, length, seed=1)
     before = model(src, tgt_in)
@@ -183,6 +184,7 @@ def test_order_of_the_source_matters_and_only_through_positions(build_model: Bui
 
 
 def test_training_mode_without_dropout_equals_eval_mode(build_model: BuildModel):
+    """B25."""
     model = build_model(dropout=0.0)
     src, tgt_in = pieces(18, 3), pieces(5, 20, seed=1)
     evaluated = model.eval()(src, tgt_in)
@@ -192,6 +194,7 @@ def test_training_mode_without_dropout_equals_eval_mode(build_model: BuildModel)
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_lengths_1_and_50_in_one_batch_give_no_nan_in_loss_and_gradients(build_model: BuildModel, dtype: torch.dtype):
+    """B24."""
     model = build_model(dropout=0.1).to(dtype).train()
     src, tgt_in, tgt_out = pieces(1, 50), pieces(50, 1, seed=1), pieces(50, 1, seed=2)
     real = tgt_out != PAD_ID
@@ -232,6 +235,7 @@ def test_one_matrix_serves_source_target_and_projection(build_model: BuildModel)
 
 
 def test_norm_follows_each_addition_and_none_stands_at_the_end(tiny_config: ModelConfig):
+    """B36."""
     model = Transformer(tiny_config)
     norms = {name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
     encoder = {f"encoder_layers.{n}.{part}_norm.norm" for n in range(2) for part in ("self_attention", "feed_forward")}
@@ -244,6 +248,7 @@ def test_norm_follows_each_addition_and_none_stands_at_the_end(tiny_config: Mode
 
 
 def test_no_dropout_inside_attention_or_feed_forward(tiny_config: ModelConfig):
+    """B36."""
     model = Transformer(replace(tiny_config, dropout=0.1))
     inside = [
         name
@@ -272,6 +277,7 @@ def test_dropout_falls_on_both_embedding_sums_and_every_sublayer_output_and_nowh
 
 
 def test_layers_differ_from_each_other(tiny_config: ModelConfig):
+    """B26: cloned layers would start equal."""
     model = Transformer(replace(tiny_config, num_layers=6))
     for stack in (model.encoder_layers, model.decoder_layers):
         for name, parameter in stack[0].named_parameters():

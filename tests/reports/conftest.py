@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -157,3 +159,41 @@ def mixed_site(mixed_database: Path, tmp_path_factory: pytest.TempPathFactory) -
 def hostile() -> str:
     """Text that breaks a page, a formula or a template unless it is escaped; a run's and a verdict's reason hold it."""
     return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, where there is one."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="install the dev extra: pip install -e '.[dev]'")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on PATH: install your system's chromium package")
+    # The sandbox refuses to start as root, which is who containers run as.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a file of the site; afterwards the page must have had no error and asked nobody for anything."""
+    contexts, complaints = [], []
+
+    def open_page(path: Path, scheme: str = "light", width: int = 1280, height: int = 900, touch: bool = False):
+        context = browser.new_context(
+            color_scheme=scheme, viewport={"width": width, "height": height}, has_touch=touch, is_mobile=touch
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []

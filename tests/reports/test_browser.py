@@ -3,48 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="install the dev extra: pip install -e '.[dev]'")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="install the dev extra")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: install your system's chromium package")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    # The sandbox refuses to start as root, which is who containers run as.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Opens a file of the site; afterwards the page must have had no error and asked nobody for anything."""
-    contexts, complaints = [], []
-
-    def open_page(path: Path, scheme: str = "light", width: int = 1280, height: int = 900):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
 
 
 def _pages(site: Path) -> list[Path]:

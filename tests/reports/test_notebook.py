@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from reports import notebook
 from reports.build import NOTEBOOKS
 from reports.notebook import ReportError
+from reports.pages import ATTENTION_STUDIES, HEADS_PAGE
 
 TEMPLATES = sorted(NOTEBOOKS.glob("*.ipynb"))
 PARAMETERS = {"database": "x.duckdb", "scale": "smoke"}
@@ -44,7 +45,8 @@ def test_templates_hold_no_outputs_and_no_logic(path):
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_templates_declare_and_read_the_parameters_that_the_build_passes(path):
-    notebook.read_template(path, PARAMETERS | (ANY_STUDY if path.stem == "study" else {}))
+    more = {"runs": "runs"} if path.stem in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
+    notebook.read_template(path, PARAMETERS | (ANY_STUDY if path.stem == "study" else more))
 
 
 def test_a_parameter_that_the_notebook_does_not_declare_is_refused(template):
@@ -59,6 +61,7 @@ def test_a_parameter_that_is_never_read_is_refused(template):
 
 @pytest.mark.parametrize("line", ["!false", "%run other.py", "x = !ls"])
 def test_shell_lines_and_magics_are_refused_because_their_errors_pass_unseen(template, line):
+    """B65."""
     with pytest.raises(ReportError, match="cell 2 is not plain Python"):
         notebook.read_template(template("print(database, scale)", line), PARAMETERS)
 
@@ -92,6 +95,7 @@ def test_a_cell_that_hangs_is_stopped(template, tmp_path, monkeypatch):
 
 
 def test_a_kernel_that_dies_is_started_once_more_and_that_is_said(template, tmp_path):
+    """B67."""
     # The first kernel leaves a mark before it dies; the second finds the mark and lives.
     cell = (
         "import os, pathlib\nmark = pathlib.Path(database)\nprint(scale)\n"

@@ -47,6 +47,7 @@ def finish(*processes) -> list[str]:
 
 
 def test_eight_processes_at_once_create_one_schema(workspace) -> None:
+    """B70."""
     workspace.add_run()
     finish(*(workspace.start_python(INGEST) for _ in range(8)))
     assert workspace.rows("SELECT count(*) FROM internal.meta WHERE key = 'schema_version'") == [(1,)]
@@ -54,6 +55,7 @@ def test_eight_processes_at_once_create_one_schema(workspace) -> None:
 
 
 def test_two_writers_and_a_reader_lose_nothing_and_see_no_lock(workspace, tmp_path) -> None:
+    """B58."""
     workspace.store.ingest()
     stop = tmp_path / "stop"
     processes = [workspace.start_python(code, stop) for code in (INGEST_UNTIL_TOLD, INGEST_UNTIL_TOLD, READ_UNTIL_TOLD)]

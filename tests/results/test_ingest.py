@@ -71,6 +71,7 @@ def test_dead_attempt_that_goes_on_writing_changes_nothing(workspace) -> None:
 
 
 def test_same_key_twice_keeps_the_last_line(workspace) -> None:
+    """B60."""
     attempt = workspace.create().claim_attempt()
     attempt.log_metrics(1, "train", {"loss": 1.0}, 0.0)
     attempt.log_metrics(1, "train", {"loss": 2.0}, 0.0)

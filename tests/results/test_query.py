@@ -132,7 +132,7 @@ def test_numbers_of_a_run_still_under_way_are_seen(workspace) -> None:
 
 
 def test_unknown_table_names_near_ones(shared_workspace) -> None:
-    with pytest.raises(QueryError, match=r"no table 'tabel3'; close: table3; all: artifacts, claims, .*verdicts"):
+    with pytest.raises(QueryError, match=r"no table 'tabel3'; close: table3, .*; all: artifacts, claims, .*verdicts"):
         query(shared_workspace.store, "SELECT * FROM tabel3")
 
 

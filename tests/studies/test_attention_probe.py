@@ -210,3 +210,12 @@ def test_a_probe_without_its_run_says_what_to_do(
     bring(unbroken, workspace)
     execute(run, workspace)
     assert run.folder.status().status == "done"
+
+
+def test_a_probe_has_no_model_and_names_the_run_that_has(probed: dict[tuple[str, str], RunFolder]) -> None:
+    folder = probed["figure3", "attention"]
+    measured = folder.record().config["work"]["run"]
+    with pytest.raises(
+        ValueError, match=rf"figure3/attention measures a run and has no model; name that run: {measured}"
+    ):
+        load_run(folder)

@@ -110,6 +110,7 @@ def test_rerun_keeps_the_old_runs_where_the_request_is_refused(
 def test_runs_of_another_command_are_left_to_it(
     workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale
 ) -> None:
+    """B53: the same study while an unfinished one runs."""
     base, _ = plan(workspace, "base", "h1")
     RunFolder.create(workspace.runs, base.record).claim_attempt()  # this process lives, so it looks running
     outcome = carry(plan(workspace, "base", "h1"), workspace, tiny)

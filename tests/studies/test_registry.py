@@ -13,16 +13,29 @@ from studies.study import Study, Trial
 from studies.table3 import STUDY
 
 
-def test_there_is_one_study_and_every_study_has_trials_and_claims() -> None:
-    assert [study.name for study in STUDIES] == ["table3"]
+def test_every_table_figure_and_section_is_a_study_with_claims() -> None:
+    assert [study.name for study in STUDIES] == [
+        "table1",
+        "table2",
+        "table3",
+        "table4",
+        "figure3",
+        "figure4",
+        "figure5",
+        "section3",
+        "section5",
+    ]
+    assert [study.name for study in STUDIES if study.trials] == [
+        "table2", "table3", "figure3", "figure4", "figure5",
+    ]  # fmt: skip
     for study in STUDIES:
-        assert study.trials
         assert study.claims
+        assert len(study.awaited) == len(set(study.awaited))
         assert get_study(study.name) is study
 
 
 def test_unknown_study_is_answered_with_near_names() -> None:
-    with pytest.raises(ValueError, match=r"^no study 'tabel3'; close: table3; all: aiayn list$"):
+    with pytest.raises(ValueError, match=r"^no study 'tabel3'; close: table3, table4, table2; all: aiayn list$"):
         get_study("tabel3")
 
 

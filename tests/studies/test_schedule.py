@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from studies import schedule
-from studies.runs import PlannedRun, Workspace
-from studies.scales import PAPER, SMOKE
+from studies.registry import get_study
+from studies.runs import PlannedRun, Workspace, plan_runs
+from studies.scales import PAPER, SMOKE, Scale
 from studies.schedule import Resources, ScheduleError, check_resources, run_on_ray
 
 Plan = Callable[..., list[PlannedRun]]
@@ -64,3 +65,18 @@ def test_longest_run_starts_first_and_data_is_prepared_once(
     runs = plan(workspace, "N2", "big", "base")
     run_on_ray(runs, workspace, Resources(1, 0), on_start=lambda: events.append("started"))
     assert events == ["checked", workspace.data, "started", ["big", "base", "N2"]]
+
+
+def test_what_measures_comes_after_what_trains_and_asks_for_no_gpu(
+    workspace: Workspace, plan: Plan, tiny: Scale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: list[tuple[list[str], int]] = []
+    monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
+    monkeypatch.setattr(schedule, "check_resources", lambda resources: None)
+    monkeypatch.setattr(schedule, "prepare", lambda data, folder: None)
+    monkeypatch.setattr(
+        schedule, "_fit", lambda runs, _, given, __: stages.append(([r.record.study for r in runs], given.gpus))
+    )
+    probes = plan_runs(get_study("figure3"), tiny, 1, workspace)
+    run_on_ray([*probes, *plan(workspace, "base")], workspace, Resources(1, 1))
+    assert stages == [(["table3"], 1), (["figure3", "figure3"], 0)]

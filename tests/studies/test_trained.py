@@ -1,8 +1,8 @@
-"""Using a finished run: found by what a person types, and translating line by line."""
+"""Using a finished run: found by what a person types, and loaded."""
 
 from __future__ import annotations
 
-import io
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from core.checkpoint import CheckpointError
 from core.data.corpus import DataError
 from results.errors import ResultsError
 from results.run_folder import RunFolder
 from studies.runs import PlannedRun, Workspace
-from studies.trained import TrainedRun, find_run, load_run, read_lines, translate_lines
+from studies.trained import find_run, load_run
 
 Plan = Callable[..., list[PlannedRun]]
 Pretend = Callable[..., RunFolder]
@@ -57,25 +58,6 @@ def test_of_several_runs_of_a_trial_the_newest_is_meant(workspace: Workspace, pl
     assert find_run(workspace, "table3/base").path == one.folder.path
 
 
-@pytest.fixture(scope="module")
-def trained(unbroken: RunFolder) -> TrainedRun:
-    return load_run(unbroken)
-
-
-def test_every_line_has_its_translation_and_empty_ones_stay_empty(trained: TrainedRun) -> None:
-    lines = ["The old teacher sleeps.", "", "A dog sees the red house.", "   ", "The old teacher sleeps."]
-    output = translate_lines(trained, lines, trained.config.decode)
-    assert len(output) == len(lines)
-    assert (output[1], output[3]) == ("", "")
-    assert output[0] == output[4] != ""
-    assert not any("\n" in line for line in output)
-
-
-def test_text_that_no_corpus_has_is_translated_too(trained: TrainedRun) -> None:
-    assert len(translate_lines(trained, ["🙂 ⟨pad⟩ \u2028 ﷽", "x" * 300], trained.config.decode)) == 2
-    assert translate_lines(trained, [], trained.config.decode) == []
-
-
 def test_weights_of_another_run_are_refused(unbroken: RunFolder, tmp_path: Path) -> None:
     other = tmp_path / unbroken.path.name
     other.mkdir()
@@ -83,7 +65,8 @@ def test_weights_of_another_run_are_refused(unbroken: RunFolder, tmp_path: Path)
     for name in ("model.pt", "vocabulary.json"):
         (other / name).symlink_to(unbroken.path / name)
     moved = RunFolder.create(tmp_path / "runs", replace(record, run="0123456789ab"))
-    (moved.path / "model.pt").symlink_to(unbroken.path / "model.pt")
+    for name in ("model.pt", "result.json"):
+        (moved.path / name).symlink_to(unbroken.path / name)
     with pytest.raises(ResultsError, match=f"is of run {record.run}, not of 0123456789ab"):
         load_run(moved)
 
@@ -99,26 +82,27 @@ def test_a_runs_vocabulary_is_put_back_and_never_deleted(unbroken: RunFolder, tm
     else:
         path.write_text(text[: len(text) // 2] if damage == "cut" else text + "\n", encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"vocabulary\.json .*; put the original file back, or train the run again"
+        DataError, match=r"vocabulary\.json .*; put the original file back, or run it again with --rerun"
     ) as caught:
         load_run(RunFolder(copy))
     assert "delete" not in str(caught.value)
 
 
-def test_lines_are_cut_at_line_feeds_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "source.txt"
-    file.write_bytes("one\u2028still one\n\ntwo\x85\x0c".encode())
-    assert read_lines(file) == ["one\u2028still one", "", "two\x85\x0c"]
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
-    assert read_lines(None) == ["a", "b"]
-
-
-def test_lines_that_cannot_be_read_are_refused_with_the_place(tmp_path: Path) -> None:
-    file = tmp_path / "source.txt"
-    file.write_bytes(b"good\n\xff\xfe\n")
-    with pytest.raises(DataError, match=r"source\.txt line 2 is not UTF-8"):
-        read_lines(file)
-    with pytest.raises(ValueError, match=r"cannot read .*absent\.txt \(No such file"):
-        read_lines(tmp_path / "absent.txt")
-    with pytest.raises(ValueError, match=r"cannot read .* \(Is a directory\)"):
-        read_lines(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "kept"), [("run.json", 100), ("result.json", 100), ("model.pt", 3_000), ("model.pt", 0)]
+)
+def test_damaged_run_names_the_file_and_what_to_do(unbroken: RunFolder, tmp_path: Path, name: str, kept: int) -> None:
+    copy = tmp_path / unbroken.path.name
+    shutil.copytree(unbroken.path, copy)
+    os.truncate(copy / name, kept)
+    with pytest.raises((ResultsError, CheckpointError)) as caught:
+        load_run(RunFolder(copy))
+    message = str(caught.value)
+    assert unbroken.path.name in message
+    assert name in message
+    assert message.endswith("put the original file back, or run it again with --rerun")
+    assert "weights_only" not in message
+    if name != "model.pt":
+        status = RunFolder(copy).status()
+        assert status.status == "failed"  # a finished run that nothing can read is not called done
+        assert status.reason.endswith("--rerun")

@@ -21,8 +21,10 @@ from studies.scales import Scale
 Plan = Callable[..., list[PlannedRun]]
 Execute = Callable[[PlannedRun, Workspace], RunFolder]
 
-# These tell of the machine, not of the run.
-CLOCKED = {"tokens_per_second"}
+
+def tells_of_the_machine(name: str) -> bool:
+    """Whether a metric is measured by a clock, and so never the same twice."""
+    return name == "tokens_per_second" or name.startswith("seconds_")
 
 
 class KilledError(BaseException):
@@ -44,7 +46,7 @@ def curves(folder: RunFolder) -> dict[tuple[int, str, str], float]:
         (row["step"], row["split"], row["name"]): row["value"]
         for attempt in lines(folder)
         for row in attempt
-        if row["name"] not in CLOCKED
+        if not tells_of_the_machine(row["name"])
     }
 
 
@@ -76,7 +78,7 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
         assert score.num_items == 300
         assert score.dataset == f"grammar/{score.name.partition('_')[0]}/en-de"
         assert math.isfinite(score.value)
-    assert {artifact.kind for artifact in result.artifacts} == {"weights", "vocabulary", "output"}
+    assert {artifact.kind for artifact in result.artifacts} == {"weights", "vocabulary", "output", "samples"}
     for artifact in result.artifacts:
         assert unbroken.artifact(artifact.kind, unbroken.path / artifact.path) == artifact
     assert not list(unbroken.path.rglob("*.pt"))[1:]
@@ -180,9 +182,9 @@ def test_attempt_taken_for_dead_commits_nothing(
     (run,) = plan(workspace, "base")
     train = Trainer.train
 
-    def overtaken(trainer, on_metrics, save):
+    def overtaken(trainer, *arguments, **more):
         run.folder.claim_attempt()
-        train(trainer, on_metrics, save)
+        train(trainer, *arguments, **more)
 
     monkeypatch.setattr(Trainer, "train", overtaken)
     execute(run, workspace)
@@ -270,7 +272,7 @@ def test_failed_run_goes_on_from_its_checkpoint_when_the_cause_is_gone(
         def full(*_):
             raise OSError(28, "No space left on device")
 
-        patch.setattr(trial, "translate", full)
+        patch.setattr(trial, "score_text", full)
         execute(run, workspace)
     state = run.folder.status()
     assert (state.status, state.reason) == ("failed", "OSError: [Errno 28] No space left on device")
@@ -278,6 +280,81 @@ def test_failed_run_goes_on_from_its_checkpoint_when_the_cause_is_gone(
     assert run.folder.status().status == "done"
     assert lines(run.folder)[1:] == []  # all updates were kept
     assert scores(run.folder) == scores(unbroken)
+
+
+def test_weights_that_are_scored_are_the_mean_of_the_last_checkpoints_which_are_named(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, unbroken: RunFolder, monkeypatch
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    members = {}
+    save_member = trial.save_member
+
+    def seen(folder, run_id, step, state):
+        members[step] = {name: tensor.clone() for name, tensor in state.items()}
+        return save_member(folder, run_id, step, state)
+
+    monkeypatch.setattr(trial, "save_member", seen)
+    execute(run, workspace)
+    assert list(members) == [8, 10, 12]
+    for name, tensor in weights(run.folder).items():
+        mean = torch.stack([member[name].double() for member in members.values()]).mean(dim=0)
+        torch.testing.assert_close(tensor.double(), mean, rtol=1e-6, atol=1e-7)
+    for score in run.folder.result().scores:
+        assert [member["step"] for member in score.details["averaged"]] == [8, 10, 12]
+    assert not list(run.folder.path.rglob("member-*"))
+
+
+def test_d3_a_missing_member_fails_the_run_and_gives_no_score(
+    new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, monkeypatch
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    save_member = trial.save_member
+
+    def lost(folder, run_id, step, state):
+        path = save_member(folder, run_id, step, state)
+        if step == 10:
+            path.unlink()
+
+    monkeypatch.setattr(trial, "save_member", lost)
+    execute(run, workspace)
+    state = run.folder.status()
+    assert state.status == "failed"
+    assert "the weights after update 10 are missing" in state.reason
+
+
+def test_samples_of_each_evaluation_are_kept_with_source_and_reference(unbroken: RunFolder) -> None:
+    file = unbroken.attempts()[0].path / "samples.jsonl"
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+    assert [row["step"] for row in rows] == [6] * 3 + [12] * 3
+    assert all(row.keys() == {"step", "source", "output", "reference"} for row in rows)
+    assert len({row["source"] for row in rows}) == 3
+    assert all(row["source"] and row["reference"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"),
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_running_out_of_memory_says_what_to_lower(
+    error: Exception, new_workspace: Callable[[], Workspace], plan: Plan, execute: Execute, monkeypatch
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(Trainer, "update", full)
+    execute(run, workspace)
+    reason = run.folder.status().reason
+    assert reason.startswith("out of memory: lower micro_batch_tokens (now 256)")
 
 
 def test_another_seed_gives_other_numbers(

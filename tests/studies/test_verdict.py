@@ -650,6 +650,12 @@ def test_claim_whose_seeds_all_failed_is_undecided_and_has_no_value() -> None:
     assert verdict == Verdict("undecided", reason)
 
 
+def test_claim_whose_other_trial_was_never_run_is_not_run_and_shows_what_failed() -> None:
+    verdict = judge(ORDER, KNOWN, {"second": Measurements({1: 5.0}, {2: "diverged"})})
+    reason = "no finished run of first; 1 of 2 runs of second ended badly (seed 2 diverged)"
+    assert verdict == Verdict("not run", reason)
+
+
 def test_output_that_could_not_be_scored_blocks_the_claim() -> None:
     """B40: four of five trees with the wrong number of leaves are not the F1 of the fifth."""
     reason = "4 of 5 sentences not scored, the first is 2: 7 words where there are 6"

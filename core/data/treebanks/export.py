@@ -69,15 +69,23 @@ def write_lines(lines: Iterable[str], path: Path) -> None:
         ValueError: the file cannot be written.
         DataError: the lines end in an error; the file is left as it was.
     """
-    partial = path.with_name(f".partial.{path.name}")
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        partial.replace(path)
+        if path.exists() and not path.is_file():
+            _write(lines, path)  # a device or a named pipe, which another file in its place would destroy
+            return
+        partial = path.with_name(f".partial.{path.name}")
+        try:
+            _write(lines, partial)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(f"cannot write {path} ({error.strerror}); choose another file with -o") from error
-    finally:
-        partial.unlink(missing_ok=True)
+
+
+def _write(lines: Iterable[str], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def _conllu(bank: GrammarTreebank, split: str) -> Iterator[str]:

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.data.corpus import Languages, State
 from core.data.generated_corpus import GRAMMAR, GeneratedCorpus
-from core.data.grammar import Example, generate_splits
 from core.data.treebanks.treebank import Treebank
 from core.data.trees import Tree
+
+if TYPE_CHECKING:
+    from core.data.grammar import Example
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class GrammarTreebank(Treebank):
 
 @lru_cache(maxsize=1)  # one call makes every split
 def _generate(sizes: tuple[tuple[str, int], ...], seed: int) -> Mapping[str, list[Example]]:
+    from core.data.grammar import generate_splits  # here, as naming the corpus must not load the grammar
+
     return generate_splits(dict(sizes), seed)
 
 

@@ -35,7 +35,8 @@ class Treebank(Corpus):
         return self._checked(split, cache_dir)
 
     def steps(self, cache_dir: Path) -> tuple[Step, ...]:
-        return tuple(Step(split, NORMAL_FORM, count) for split, count in self.splits.items())
+        here = self.state(cache_dir).usable
+        return tuple(Step(split, NORMAL_FORM, count if here else None) for split, count in self.splits.items())
 
     def verify(self, cache_dir: Path, languages: Languages | None = None) -> None:
         for split in self.splits:

@@ -108,7 +108,7 @@ def test_training_pairs_are_filtered_on_request_and_counted(cache, files):
     with pytest.raises(DataError, match=r"train\.de has 1 empty lines, the first is line 4"):
         add(cache, files)
     corpus = add(cache, files, clean=["empty", "ratio", "repeated"])
-    steps = [(step.name, step.kept) for step in corpus.steps(cache) if step.part == "train en-de"]
+    steps = [(step.name, step.kept) for step in corpus.steps(cache) if step.part == "train.en-de"]
     assert steps[:3] == [
         ("read", 400),
         ("no empty side", 399),

@@ -171,7 +171,7 @@ def test_a23_a25_a33_every_training_archive_is_pinned_and_is_that_of_2014():
 def test_a26_the_filters_are_named_in_order_before_anything_is_here(cache):
     """A26: 36M pairs in print, 40.8M in the files."""
     steps = [(step.part, step.name, step.kept) for step in WMT14.steps(cache)]
-    assert [name for part, name, _ in steps if part == "train en-fr"][-4:] == [
+    assert [name for part, name, _ in steps if part == "train.en-fr"][-4:] == [
         "no empty side",
         "no SGML tags at the start",
         "at most 175 words a side",
@@ -197,7 +197,7 @@ def test_english_german_is_made_from_three_archives_and_two_test_sets(served, se
     for language, lines in zip(DE, served.load_pair("train", *DE, cache), strict=True):
         everything = joined(language, "en-de", parts)
         assert lines == [line for place, line in enumerate(everything) if place not in removed]
-    assert [step.kept for step in served.steps(cache) if step.part == "train en-de"] == [40, 40, 40, 118, 117]
+    assert [step.kept for step in served.steps(cache) if step.part == "train.en-de"] == [40, 40, 40, 118, 117]
     for split, what, count in (("newstest2013", "newstest2013", 3000), ("newstest2014", "newstest2014-deen", 3003)):
         for language, lines in zip(DE, served.load_pair(split, *DE, cache), strict=True):
             assert lines == text(language, what, count)
@@ -215,7 +215,7 @@ def test_english_french_is_made_from_five_archives_and_cleaned(server, members, 
     giga["giga-fren.release2.fixed.fr.gz"][2] = "un deux"
     served = build(server.folder, members, server.address)
     served.fetch(cache, FR)
-    steps = {step.name: step.kept for step in served.steps(cache) if step.part == "train en-fr"}
+    steps = {step.name: step.kept for step in served.steps(cache) if step.part == "train.en-fr"}
     assert list(steps.items())[-4:] == [
         ("no empty side", 200),
         ("no SGML tags at the start", 200),
@@ -269,7 +269,7 @@ def test_a07_the_short_test_set_is_refused(server, members, cache):
     for name, lines in members["test-full.tgz"].items():
         if "deen" in name:
             del lines[20 : 20 + 3003 - 2737]
-    with pytest.raises(DataError, match="has 2737 segments, wmt14 newstest2014 has 3003; this is not the test set"):
+    with pytest.raises(DataError, match="has 2737 lines, wmt14 newstest2014 has 3003"):
         build(server.folder, members, server.address).fetch(cache, DE)
     assert "en-de.json" not in left_in(cache)
 
@@ -304,7 +304,7 @@ def test_a33_brought_line_files_stand_for_a_split_and_are_named_as_such(members,
     (bring / "train.en-de.de.gz").write_bytes(gzip.compress("\n".join(text("de", "own", 25)).encode()))
     official.fetch(cache, DE)
     assert official.load_pair("train", *DE, cache) == (text("en", "own", 25), text("de", "own", 25))
-    steps = [(step.name, step.kept) for step in official.steps(cache) if step.part == "train en-de"]
+    steps = [(step.name, step.kept) for step in official.steps(cache) if step.part == "train.en-de"]
     assert steps == [(f"taken as brought, from line files in {bring}", 25)]
     assert official.fingerprint(cache, DE) != of_archives
     entry = json.loads((cache / "wmt14" / "en-de.json").read_text())["splits"]["train"]["de"]

@@ -1,0 +1,131 @@
+"""Where errors end: whose fault one is, and what a command does with closed streams, devices and narrow terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pytest
+
+import aiayn
+from core.config import DecodeConfig
+from core.data.treebanks.export import write_lines
+from results.errors import QueryError
+from results.output import write
+from studies.ray_session import ClusterError, ray_session
+from studies.registry import get_study
+from studies.runs import MOST_SEEDS, Workspace, plan_runs
+from studies.scales import get_scale
+
+SCRIPT = Path(sys.executable).with_name("aiayn")
+
+
+def raised_by(call: Callable[[], object]) -> Exception:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - any kind is what it is about
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda: DecodeConfig(beam_size=0), 2),
+        (lambda: get_study("table9"), 2),
+        (lambda: json.loads("{"), 1),
+        (lambda: pyarrow.array([1], type="no such type"), 1),
+        # A call inside our own code that nobody expected to fail:
+        (lambda: exec("int('many')", {"__name__": "core.batching"}), 1),
+        (lambda: exec("raise ValueError('give a number')", {"__name__": "core.batching"}), 2),
+        (lambda: exec("raise ValueError('not ours')", {"__name__": "numpy.core"}), 1),
+    ],
+)
+def test_value_error_is_the_users_fault_only_where_this_project_raised_it(call: Callable, code: int) -> None:
+    assert aiayn._exit_code(raised_by(call)) == code
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ('"$0" query - <&-', 2, "no workspace"),
+        ('"$0" list >&-', 0, ""),
+        ('"$0" list nonsense >&- <&-', 2, "no study 'nonsense'"),
+        ('"$0" list nonsense 2>&-', 2, ""),
+    ],
+)
+def test_closed_streams_are_taken_as_empty(command: str, code: int, message: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", command, str(SCRIPT)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == code
+    assert message in ended.stderr
+    assert len(ended.stderr.splitlines()) <= 1
+
+
+@pytest.mark.parametrize("kind", ["query", "treebank"])
+def test_device_or_pipe_is_written_and_never_replaced_by_a_file(kind: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    if kind == "query":
+        write(pyarrow.table({"a": [1]}), "csv", pipe)
+    else:
+        write_lines(["(TOP x)"], pipe)
+    reader.join(timeout=10)
+    assert read == ["a\n1\n" if kind == "query" else "(TOP x)\n"]
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_name_that_is_too_long_for_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="File name too long"):
+        write(pyarrow.table({"a": [1]}), "csv", tmp_path / ("n" * 254))
+
+
+def test_more_seeds_than_anyone_can_plan_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at most 10,000"):
+        plan_runs(get_study("table3"), get_scale("smoke"), MOST_SEEDS + 1, Workspace(tmp_path))
+
+
+@pytest.mark.parametrize("option", [["plan", "--price", "inf"], ["compare", "a", "b", "--samples", "100000000000"]])
+def test_numbers_without_end_are_refused(option: list[str], capsys: pytest.CaptureFixture, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["aiayn", *option])
+    with pytest.raises(SystemExit) as end:
+        aiayn.main()
+    assert end.value.code == 2
+    assert "less than or equal to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:1", "127.0.0.1:99999"])
+def test_cluster_that_is_not_there_is_refused_at_once(address: str) -> None:
+    with pytest.raises(ClusterError, match=f"no Ray cluster at '{address}' .*HOST:PORT"), ray_session(address):
+        pass
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["list", "table3"], ["plan", "table3", "--seeds", "3"], ["data", "list"]]
+)
+def test_table_fits_the_terminal_and_breaks_no_number(
+    arguments: list[str], width: int, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["aiayn", *arguments])
+    monkeypatch.setenv("AIAYN_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(SystemExit):
+        aiayn.main()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    tables = [line for line in lines if "  " in line]  # sentences below may wrap
+    assert tables
+    assert max(map(len, tables)) <= width
+    if arguments == ["list", "table3"]:
+        assert any("63,045,632" in line and line.startswith("base") for line in lines)

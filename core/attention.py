@@ -6,10 +6,19 @@ Shapes: B batch, H heads, T query positions, S key positions.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from core import cpu
+from core.packing import AttentionPlan, Cells
+
+try:
+    from torch.nn.attention.varlen import varlen_attn
+except ImportError:  # a torch before 2.10
+    varlen_attn = None
 
 
 def scaled_dot_product_attention(
@@ -60,39 +69,92 @@ def _softmax_over_keys(scores: Tensor) -> Tensor:
     return torch.softmax(padded, dim=-1)[..., :num_keys]
 
 
-class _Attention(torch.autograd.Function):
-    """The output of `scaled_dot_product_attention` alone, with its gradient written down.
+RowsPath = Literal["explicit", "variable_length", "sdpa"]
 
-    Heads and sentences become one batch axis, so each product is a single batched one over contiguous numbers, and
-    nothing but the weights is kept between the passes. Autograd over the plain form copies each operand several times,
-    which at a few hundred tokens costs more than the products.
+
+def rows_path(rows: Tensor, d_k: int, d_v: int) -> RowsPath:
+    """How packed rows attend on the device where they are: the one place where that is chosen.
+
+    "explicit": `core.cpu.attention`, products and softmax of groups, in three types. On a CPU, where sentences are
+        short, the fused kernel takes three times as long.
+    "variable_length": torch's flash kernel over rows as they are; on NVIDIA GPUs, in half precision.
+    "sdpa": torch's fused attention over padded cells; everywhere.
     """
+    if cpu.handles(rows):
+        return "explicit"
+    if rows.device.type == "cuda" and rows.dtype in (torch.float16, torch.bfloat16) and d_k == d_v and varlen_attn:
+        return "variable_length"
+    return "sdpa"
 
+
+class _TakeCells(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        batch = query.shape[:2]  # (B, H)
-        scale = 1.0 / math.sqrt(query.size(-1))
-        query, key, value = (x.flatten(0, 1) for x in (query, key, value))  # (B * H, L, d)
-        scores = torch.bmm(query, key.transpose(1, 2)).mul_(scale)
-        if mask is not None:
-            scores.unflatten(0, batch).masked_fill_(~mask, torch.finfo(scores.dtype).min)
-        weights = _softmax_over_keys(scores)
-        ctx.save_for_backward(query, key, value, weights)
-        ctx.batch, ctx.scale = batch, scale
-        return torch.bmm(weights, value).unflatten(0, batch)
+    def forward(ctx, rows: Tensor, cells: Cells) -> Tensor:
+        ctx.cells = cells
+        return cells.take(rows)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        query, key, value, weights = ctx.saved_tensors
-        grad_output = grad_output.flatten(0, 1)
-        grad_value = torch.bmm(weights.transpose(1, 2), grad_output)
-        grad_weights = torch.bmm(grad_output, value.transpose(1, 2))
-        # Through the softmax, row by row: w * (g - sum(w * g)).
-        grad_scores = grad_weights.sub_((grad_weights * weights).sum(-1, keepdim=True)).mul_(weights).mul_(ctx.scale)
-        grad_query = torch.bmm(grad_scores, key)
-        grad_key = torch.bmm(grad_scores.transpose(1, 2), query)
-        return *(grad.unflatten(0, ctx.batch) for grad in (grad_query, grad_key, grad_value)), None
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.cells.put(grad), None
+
+
+class _PutCells(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, memory: Tensor, cells: Cells) -> Tensor:
+        ctx.cells = cells
+        return cells.put(memory)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.cells.take_gradient(grad), None
+
+
+def sdpa_over_rows(
+    queries: Tensor, keys: Tensor | None, plan: AttentionPlan, num_heads: int, d_k: int, d_v: int
+) -> Tensor:
+    """`core.cpu.attention` by torch's fused kernel over the groups' rectangles, on any device."""
+    if keys is None:
+        query_cells = plan.cells("queries", num_heads, (d_k, d_k, d_v))
+        query, key, value = query_cells.parts(_TakeCells.apply(queries, query_cells))
+    else:
+        query_cells, key_cells = plan.cells("queries", num_heads, (d_k,)), plan.cells("keys", num_heads, (d_k, d_v))
+        (query,) = query_cells.parts(_TakeCells.apply(queries, query_cells))
+        key, value = key_cells.parts(_TakeCells.apply(keys, key_cells))
+    query_sizes = [g.num_sentences * num_heads * g.num_queries for g in plan.groups]
+    key_sizes = [g.num_sentences * num_heads * g.num_keys for g in plan.groups]
+    outputs = []
+    for group, q, k, v in zip(
+        plan.groups, query.split(query_sizes), key.split(key_sizes), value.split(key_sizes), strict=True
+    ):
+        q, k, v = (x.view(group.num_sentences, num_heads, -1, x.size(-1)) for x in (q, k, v))
+        mask = None if plan.causal or group.barred is None else group.barred == 0.0
+        outputs.append(nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=plan.causal).flatten(0, 2))
+    output_cells = plan.cells("queries", num_heads, (d_v,))
+    return _PutCells.apply(torch.cat(outputs), output_cells)
+
+
+def variable_length_over_rows(
+    queries: Tensor, keys: Tensor | None, plan: AttentionPlan, num_heads: int, d_k: int, d_v: int
+) -> Tensor:
+    """`core.cpu.attention` by torch's variable-length flash kernel: half precision, on an NVIDIA GPU, d_k = d_v."""
+    if keys is None:
+        query, key, value = queries.view(-1, 3, num_heads, d_k).unbind(1)
+    else:
+        query = queries.view(-1, num_heads, d_k)
+        key, value = keys.view(-1, 2, num_heads, d_k).unbind(1)
+    query_bounds, key_bounds = plan.bounds
+    longest = [int(packing.lengths.max()) for packing in (plan.queries, plan.keys)]
+    window = (-1, 0) if plan.causal else (-1, -1)
+    return varlen_attn(query, key, value, query_bounds, key_bounds, *longest, window_size=window).flatten(1)
+
+
+_OVER_ROWS = {
+    "explicit": cpu.attention,
+    "variable_length": variable_length_over_rows,
+    "sdpa": sdpa_over_rows,
+}
 
 
 class MultiHeadAttention(nn.Module):
@@ -104,7 +166,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
         self.query = nn.Linear(d_model, num_heads * d_k, bias=False)
         self.key = nn.Linear(d_model, num_heads * d_k, bias=False)
         self.value = nn.Linear(d_model, num_heads * d_v, bias=False)
@@ -126,12 +188,29 @@ class MultiHeadAttention(nn.Module):
         attended, weights = scaled_dot_product_attention(self._split_heads(self.query(x)), keys, values, mask)
         return self._merge_heads(attended), weights
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend from `x` (B, T, d_model) over `memory` (B, S, d_model); returns (B, T, d_model)."""
-        query, (keys, values) = self._split_heads(self.query(x)), self.project_memory(memory)
-        if x.device.type == "cpu" and query.dtype in (torch.float32, torch.float64):
-            return self._merge_heads(_Attention.apply(query, keys, values, mask))
-        return self._merge_heads(scaled_dot_product_attention(query, keys, values, mask)[0])
+    def forward(self, x: Tensor, memory: Tensor, who: Tensor | AttentionPlan | None) -> Tensor:
+        """Attend from `x` over `memory`.
+
+        Args:
+            x: (B, T, d_model) padded, or (n, d_model) packed rows.
+            memory: (B, S, d_model), or (n', d_model); the same tensor as `x` for self-attention.
+            who: who may attend to whom: a mask as in `attend`, or the plan of packed rows.
+
+        Returns:
+            The shape of `x`.
+        """
+        if isinstance(who, AttentionPlan):
+            return self._over_rows(x, memory, who)
+        return self.attend(x, *self.project_memory(memory), who)[0]
+
+    def _over_rows(self, x: Tensor, memory: Tensor, plan: AttentionPlan) -> Tensor:
+        linear = cpu.linear if cpu.handles(x) else _side_by_side
+        if memory is x:
+            queries, keys = linear(x, self.query.weight, self.key.weight, self.value.weight), None
+        else:
+            queries, keys = linear(x, self.query.weight), linear(memory, self.key.weight, self.value.weight)
+        over_rows = _OVER_ROWS[rows_path(queries, self.d_k, self.d_v)]
+        return linear(over_rows(queries, keys, plan, self.num_heads, self.d_k, self.d_v), self.output.weight)
 
     def _merge_heads(self, attended: Tensor) -> Tensor:
         # (B, H, T, d_v) -> (B, T, H * d_v) -> (B, T, d_model)
@@ -140,3 +219,8 @@ class MultiHeadAttention(nn.Module):
     def _split_heads(self, projected: Tensor) -> Tensor:
         # (B, L, H * d) -> (B, H, L, d)
         return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def _side_by_side(x: Tensor, *weights: Tensor) -> Tensor:
+    """The plain form of `core.cpu.linear`."""
+    return nn.functional.linear(x, torch.cat(weights))

@@ -82,7 +82,7 @@ class _Interruptible:
     def __init__(self, decoder: IncrementalDecoder) -> None:
         self._decoder = decoder
         self._interrupted = threading.Event()
-        self.encode, self.start = decoder.encode, decoder.start
+        self.start = decoder.start
 
     def interrupt(self) -> None:
         self._interrupted.set()

@@ -86,6 +86,8 @@ class DecoderState:
     layers: list[_LayerCache]
     visible: Tensor
     memory_mask: Tensor
+    logits: Tensor
+    """(N, V') where each step writes: memory that is not taken and given back anew."""
 
     def select_beams(self, parents: Tensor) -> None:
         """Let each beam go on from the past of beam `parents` (B, k) int64 of its sentence."""
@@ -158,13 +160,11 @@ class IncrementalDecoder:
     def device(self) -> torch.device:
         return self._projection.device
 
-    def encode(self, src: Tensor) -> Tensor:
-        """src (B, S) ids -> memory (B, S, d_model)."""
-        return self._model.encode(src)
-
-    def start(self, src: Tensor, memory: Tensor, beam_size: int) -> DecoderState:
-        """The state before the first step, for `beam_size` beams a sentence; src (B, S) and its memory."""
+    @torch.no_grad()
+    def start(self, src: Tensor, beam_size: int) -> DecoderState:
+        """Encode src (B, S); the state before the first step, for `beam_size` beams a sentence."""
         config, (num_sentences, src_length) = self._config, src.shape
+        memory = self._model.encode(src)
         columns = _round_up(src_length, _LANES)
         slots = _FIRST_POSITIONS * beam_size
         shape = (num_sentences, config.num_heads)
@@ -182,13 +182,16 @@ class IncrementalDecoder:
         memory_mask = memory.new_full((num_sentences, columns), -torch.inf)
         memory_mask[:, :src_length].masked_fill_(padding_mask(src)[:, 0, 0], 0.0)
         visible = memory.new_full((num_sentences, beam_size, slots), -torch.inf)
-        return DecoderState(0, 0, layers, visible, memory_mask)
+        logits = memory.new_empty(num_sentences * beam_size, self._projection.size(1))
+        return DecoderState(0, 0, layers, visible, memory_mask, logits)
 
+    @torch.no_grad()
     def step(self, pieces: Tensor, state: DecoderState) -> Tensor:
         """Feed every beam's newest piece, (B, k) ids, and extend `state`.
 
         Returns:
-            (B, k, V') logits of the next piece; V' is V rounded up, and the columns beyond V hold minus infinity.
+            (B, k, V') logits of the next piece; V' is V rounded up, and the columns beyond V hold minus infinity. The
+            caller may change them; the next step writes over them.
         """
         new = state.open_slots()
         # Position takes the place of a sequence axis: all beams stand at the same one.
@@ -199,7 +202,7 @@ class IncrementalDecoder:
         for weights, cache in zip(self._layers, state.layers, strict=True):
             x = self._layer_step(weights, cache, x, own_mask, memory_mask, new)
         state.position += 1
-        logits = x @ self._projection
+        logits = torch.mm(x, self._projection, out=state.logits[: x.size(0)])
         logits[:, self._config.vocab_size :] = -torch.inf
         return logits.view(*pieces.shape, -1)
 

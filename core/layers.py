@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from core import cpu
 
 
 class Dropout(nn.Module):
     """Sets each number to zero with probability `rate` and scales the rest so that the mean stays (section 5.4).
 
-    On a CPU 16 random bits decide over each number, four numbers to a draw, where torch's own dropout spends a draw on
-    each; `rate` is met to 1 / 65536, and the scale follows the rate that is applied. Elsewhere it is torch's.
+    On a CPU the masks are cheaper ones than torch's (`core.cpu.draw_kept`). Elsewhere it is torch's.
     """
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.dropped = round(rate * 65_536)  # of 65,536 equally likely patterns
-        self.scale = 65_536 / (65_536 - self.dropped)
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape; returns the same. The identity in eval mode."""
         if not self.training or self.rate == 0.0:
             return x
-        if x.device.type != "cpu":
-            return nn.functional.dropout(x, self.rate)
-        bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        kept = bits.view(torch.int16)[: x.numel()].view(x.shape) >= self.dropped - 32_768
-        return x * kept.to(x.dtype).mul_(self.scale)
+        return cpu.dropout(x, self.rate) if x.device.type == "cpu" else nn.functional.dropout(x, self.rate)
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
@@ -44,7 +41,9 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) -> (B, T, d_model)."""
+        """(..., d_model) -> (..., d_model)."""
+        if cpu.handles(x):
+            return cpu.feed_forward(x, self.inner.weight, self.inner.bias, self.outer.weight, self.outer.bias)
         return self.outer(torch.relu(self.inner(x)))
 
 
@@ -60,7 +59,10 @@ class ResidualNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
-        """Both (B, T, d_model); returns the same shape."""
+        """Both (..., d_model); returns the same shape."""
+        if cpu.handles(x):
+            rate = self.dropout.rate if self.training else 0.0
+            return cpu.residual_norm(x, sublayer_output, self.norm.weight, self.norm.bias, self.norm.eps, rate)
         return self.norm(x + self.dropout(sublayer_output))
 
 
@@ -77,7 +79,7 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
 
     def forward(self, pieces: Tensor) -> Tensor:
-        """Piece ids (B, L) int64 -> scaled vectors (B, L, d_model)."""
+        """Piece ids (...) int64 -> scaled vectors (..., d_model)."""
         return nn.functional.embedding(pieces, self.weight) * self.scale
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -111,10 +113,19 @@ class SinusoidPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """x (B, L, d_model), its first column at position `start`; returns x + PE, the same shape."""
-        end, table = start + x.size(1), self.table  # another thread may make `self.table` anew meanwhile
-        if table.size(0) < end or table.dtype != x.dtype or table.device != x.device:
-            table = self.table = sinusoid(max(256, 2 * end), self.d_model).to(device=x.device, dtype=x.dtype)
-        return x + table[start:end]
+        end = start + x.size(1)
+        return x + self._rows(end, x)[start:end]
+
+    def add_at(self, x: Tensor, positions: NDArray[np.int64]) -> Tensor:
+        """x (n, d_model), row i at positions[i]; returns x + PE, the same shape."""
+        return x + self._rows(int(positions.max()) + 1, x)[torch.from_numpy(positions).to(x.device)]
+
+    def _rows(self, num: int, like: Tensor) -> Tensor:
+        """The table, with `num` rows at least, in the type and on the device of `like`."""
+        table = self.table  # another thread may make `self.table` anew meanwhile
+        if table.size(0) < num or table.dtype != like.dtype or table.device != like.device:
+            table = self.table = sinusoid(max(256, 2 * num), self.d_model).to(device=like.device, dtype=like.dtype)
+        return table
 
 
 class LearnedPositions(nn.Module):
@@ -131,9 +142,17 @@ class LearnedPositions(nn.Module):
             ValueError: a position beyond the table; it is refused, never cropped.
         """
         end = start + x.size(1)
-        if end > self.weight.size(0):
+        self._require(end)
+        return x + self.weight[start:end]
+
+    def add_at(self, x: Tensor, positions: NDArray[np.int64]) -> Tensor:
+        """x (n, d_model), row i at positions[i]; returns the same shape. Raises as `forward` does."""
+        self._require(int(positions.max()) + 1)
+        return x + nn.functional.embedding(torch.from_numpy(positions).to(x.device), self.weight)
+
+    def _require(self, num: int) -> None:
+        if num > self.weight.size(0):
             raise ValueError(
-                f"position {end - 1} lies beyond the {self.weight.size(0)} learned positions; "
+                f"position {num - 1} lies beyond the {self.weight.size(0)} learned positions; "
                 "train with a larger max_learned_positions or use sinusoidal positions"
             )
-        return x + self.weight[start:end]

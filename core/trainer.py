@@ -15,10 +15,10 @@ from torch.nn.parallel import DistributedDataParallel
 from core.averaging import member_steps
 from core.checkpoint import Checkpoint, CheckpointError
 from core.config import RunConfig
-from core.data.batching import Batch, UpdateStream, collate, evaluation_batches, share
+from core.data.batching import UpdateStream, evaluation_batches, share
 from core.data.split import ParallelSplit
-from core.data.vocabulary import PAD_ID
 from core.loss import LossSums, projected_cross_entropy
+from core.packing import PackedBatch, pack
 from core.parallel import ALONE, Ranks
 from core.schedule import learning_rate
 from core.transformer import Transformer
@@ -51,11 +51,10 @@ class Evaluation:
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
 
-def batch_loss(model: Transformer, batch: Batch, label_smoothing: float) -> LossSums:
-    """Summed losses of one padded batch; the vocabulary product sees real target pieces only."""
-    hidden = model(batch.src, batch.tgt_in)
-    real = batch.tgt_out != PAD_ID
-    return projected_cross_entropy(hidden[real], model.embedding.weight, batch.tgt_out[real], label_smoothing)
+def batch_loss(model: Transformer, batch: PackedBatch, label_smoothing: float) -> LossSums:
+    """Summed losses of one batch: its forward pass, and what of its backward pass the loss makes beforehand."""
+    hidden = model.forward_packed(batch)
+    return projected_cross_entropy(hidden, model.embedding.weight, batch.tgt_out, label_smoothing)
 
 
 @torch.inference_mode()
@@ -68,9 +67,9 @@ def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int, ra
     model.eval()
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # nll, pieces
     for indices in evaluation_batches(split, max_batch_tokens)[ranks.rank :: ranks.world_size]:
-        batch = collate(split, indices, device)
+        batch = pack(split, indices, device)
         sums[0] += batch_loss(model, batch, label_smoothing=0.0).nll.double()
-        sums[1] += (batch.tgt_out != PAD_ID).sum()
+        sums[1] += batch.tgt_out.numel()
     nll, num_pieces = ranks.sum(sums).tolist()
     model.train(was_training)
     return Evaluation(nll / num_pieces, int(num_pieces))
@@ -83,7 +82,7 @@ class _Loss(nn.Module):
         super().__init__()
         self.model, self.label_smoothing = model, label_smoothing
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
         sums = batch_loss(self.model, batch, self.label_smoothing)
         return sums.smoothed, sums.nll
 
@@ -178,7 +177,7 @@ class Trainer:
         sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # loss, nll
         for number, indices in enumerate(micro_batches, start=1):
             with self._window.clock("data"):
-                batch = collate(split, indices, self.device)
+                batch = pack(split, indices, self.device)
             with self._window.clock("compute"), self._summed_over_ranks(number == len(micro_batches)):
                 smoothed, nll = self._loss(batch)
                 # The wrapper takes the mean over ranks where the sum is meant.

@@ -14,6 +14,7 @@ from core.attention import MultiHeadAttention
 from core.config import ModelConfig
 from core.data.vocabulary import PAD_ID
 from core.layers import Dropout, Embedding, FeedForward, LearnedPositions, ResidualNorm, SinusoidPositions
+from core.packing import AttentionPlan, PackedBatch
 
 
 def padding_mask(pieces: Tensor) -> Tensor:
@@ -36,9 +37,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.feed_forward_norm = ResidualNorm(config.d_model, config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, d_model), mask (B, 1, 1, S); returns (B, S, d_model)."""
-        x = self.self_attention_norm(x, self.self_attention(x, x, mask))
+    def forward(self, x: Tensor, who: Tensor | AttentionPlan) -> Tensor:
+        """x (B, S, d_model) and a mask (B, 1, 1, S), or packed rows (n, d_model) and their plan; the same shape."""
+        x = self.self_attention_norm(x, self.self_attention(x, x, who))
         return self.feed_forward_norm(x, self.feed_forward(x))
 
 
@@ -54,10 +55,16 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.feed_forward_norm = ResidualNorm(config.d_model, config.dropout)
 
-    def forward(self, x: Tensor, memory: Tensor, self_mask: Tensor, memory_mask: Tensor) -> Tensor:
-        """x (B, T, d_model), memory (B, S, d_model), masks (T, T) and (B, 1, 1, S); returns (B, T, d_model)."""
-        x = self.self_attention_norm(x, self.self_attention(x, x, self_mask))
-        x = self.cross_attention_norm(x, self.cross_attention(x, memory, memory_mask))
+    def forward(
+        self, x: Tensor, memory: Tensor, who_self: Tensor | AttentionPlan, who_memory: Tensor | AttentionPlan
+    ) -> Tensor:
+        """x (B, T, d_model), memory (B, S, d_model) and masks (T, T) and (B, 1, 1, S), or rows of both and plans.
+
+        Returns:
+            The shape of `x`.
+        """
+        x = self.self_attention_norm(x, self.self_attention(x, x, who_self))
+        x = self.cross_attention_norm(x, self.cross_attention(x, memory, who_memory))
         return self.feed_forward_norm(x, self.feed_forward(x))
 
 
@@ -117,6 +124,19 @@ class Transformer(nn.Module):
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """src (B, S), tgt_in (B, T) ids -> the decoder's last hidden states (B, T, d_model); see `logits`."""
         return self.decode(tgt_in, self.encode(src), src)
+
+    def forward_packed(self, batch: PackedBatch) -> Tensor:
+        """`forward` without its padding: the decoder's last hidden states (n_tgt, d_model), a row a target piece."""
+        memory = self._embed_rows(batch.src, self.encoder_positions, batch.encoder)
+        for layer in self.encoder_layers:
+            memory = layer(memory, batch.encoder)
+        x = self._embed_rows(batch.tgt_in, self.decoder_positions, batch.decoder)
+        for layer in self.decoder_layers:
+            x = layer(x, memory, batch.decoder, batch.cross)
+        return x
+
+    def _embed_rows(self, pieces: Tensor, positions: nn.Module, plan: AttentionPlan) -> Tensor:
+        return self.dropout(positions.add_at(self.embedding(pieces), plan.queries.positions))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states (..., d_model) -> scores before the softmax (..., V)."""

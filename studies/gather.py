@@ -1,4 +1,9 @@
-"""What the store holds about each trial, score by score, as verdicts need it: of the runs that speak for each seed."""
+"""What the store holds about each trial, score by score, as verdicts need it: of the runs that speak for each seed.
+
+Of a score's details three things count: `reason`, why there is no value; `test_set_interval`, whose replicates are the
+score of resampled test sets; and `fit`, with `standard_error` and `degrees`, how well an exponent's fit is
+(`studies.inference.fit_exponent`).
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Scale:
     base: the configuration of Table 3's base row at this scale.
     cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
     gpus_per_trial: GPUs of one trial.
-    seed_spread: by metric, what was known beforehand; it is what a single seed is judged by, where it is known.
+    seed_spread: by metric, what was known beforehand; it is what few seeds are judged by (`studies.inference`).
     sentence_pieces: how many word pieces the sentence of a piece has in the training text, on the average over pieces;
         what attention's own products cost.
     """

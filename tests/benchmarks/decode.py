@@ -5,8 +5,10 @@
 
 All contestants have the same weights, get the same 100 sentences in batches of at most 32, and are forced to 24 steps:
 23 pieces and the end symbol, which none may put out earlier or later. They take turns, and are compared by the medians
-over rounds, in output pieces a second. MarianMT gets its products on all threads; CTranslate2 and this project decode a
-batch on each. What they put out is compared too, since a fast decoder of another function would prove nothing.
+over rounds, in output pieces a second, and in pieces a second of processor time, which other work on the machine
+disturbs less; each is followed by its ratios to MarianMT and to CTranslate2. MarianMT gets its products on all threads;
+CTranslate2 and this project decode a batch on each. What they put out is compared too, since a fast decoder of another
+function would prove nothing.
 `--profile` shows where one batch's time goes on one thread.
 """
 
@@ -234,26 +236,25 @@ def main() -> None:
             }
             if beam_size > 1:
                 contestants["ours, beams alone"] = ours(model, sources, beam_size, never_below_greedy=False)
-            seconds: dict[str, list[float]] = {contestant: [] for contestant in contestants}
+            seconds: dict[str, list[tuple[float, float]]] = {contestant: [] for contestant in contestants}
             outputs: dict[str, Outputs] = {}
             for round_number in range(arguments.rounds + 1):
                 for contestant, decode in contestants.items():
-                    started = time.perf_counter()
+                    started = time.perf_counter(), time.process_time()
                     outputs[contestant] = decode()
                     if round_number:  # the first round warms up
-                        seconds[contestant].append(time.perf_counter() - started)
-            rates = {c: NUM_SENTENCES * NUM_STEPS / statistics.median(seconds[c]) for c in contestants}
-            for contestant, rate in rates.items():
-                same = sum(
-                    a[: NUM_STEPS - 1] == b[: NUM_STEPS - 1]
-                    for a, b in zip(outputs[contestant], outputs["ours"], strict=True)
-                )
-                print(
-                    f"{name} beam {beam_size} {contestant:18} {rate:8,.0f} pieces/s"
-                    f"  {rate / rates['MarianMT']:5.2f} of MarianMT  {rate / rates['CTranslate2']:5.2f} of CTranslate2"
-                    f"  {same} of {NUM_SENTENCES} outputs as ours",
-                    flush=True,
-                )
+                        seconds[contestant].append((time.perf_counter() - started[0], time.process_time() - started[1]))
+            rates = {
+                contestant: [NUM_SENTENCES * NUM_STEPS / statistics.median(kind) for kind in zip(*rounds, strict=True)]
+                for contestant, rounds in seconds.items()
+            }
+            for contestant, both in rates.items():
+                same = sum(a == b for a, b in zip(outputs[contestant], outputs["ours"], strict=True))
+                print(f"{name} beam {beam_size} {contestant:17}", end="")
+                for kind, unit in enumerate(("pieces/s", "pieces/s of processor")):
+                    of_marian, of_ctranslate2 = (both[kind] / rates[peer][kind] for peer in ("MarianMT", "CTranslate2"))
+                    print(f" {both[kind]:7,.0f} {unit}: {of_marian:5.2f} {of_ctranslate2:5.2f}", end=";")
+                print(f" {same} of {NUM_SENTENCES} outputs as ours", flush=True)
             if arguments.profile:
                 profile(model, sources, beam_size)
 

@@ -30,7 +30,7 @@ def test_cached_steps_give_the_logits_of_one_full_pass(build_model: BuildModel):
         decoder = IncrementalDecoder(model)
         src, tgt_in = pieces(4, 20, 9), pieces(21, 21, 21, seed=1)
         full = model.logits(model(src, tgt_in))
-        state = decoder.start(src, decoder.encode(src), beam_size=1)
+        state = decoder.start(src, beam_size=1)
         for t in range(21):
             assert state.position == t
             assert_close(decoder.step(tgt_in[:, t : t + 1], state)[:, 0, :23], full[:, t], **TIGHT)
@@ -41,7 +41,7 @@ def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_mod
     model = build_model()
     decoder = IncrementalDecoder(model)
     src, num_beams = pieces(5, 17, 9, 2, 11), 3
-    state = decoder.start(src, decoder.encode(src), num_beams)
+    state = decoder.start(src, num_beams)
     generator = torch.Generator().manual_seed(1)
     sentences = torch.arange(5)
     prefixes = torch.full((5, num_beams, 0), 0)
@@ -65,8 +65,7 @@ def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_mod
 
 def test_learned_positions_refuse_a_longer_output(build_model: BuildModel):
     decoder = IncrementalDecoder(build_model(positions="learned", max_learned_positions=6))
-    src = pieces(2)
-    state = decoder.start(src, decoder.encode(src), beam_size=1)
+    state = decoder.start(pieces(2), beam_size=1)
     for _ in range(6):
         decoder.step(pieces(1), state)
     with pytest.raises(ValueError, match="position 6"):

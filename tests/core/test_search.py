@@ -22,6 +22,7 @@ from core.incremental import DecoderState, IncrementalDecoder
 from core.search import (
     Hypothesis,
     _best_continuations,
+    _log_probs,
     beam_search,
     greedy_search,
     length_penalty,
@@ -42,7 +43,7 @@ class ScriptedState:
     """What each beam has decoded so far, and the source of its sentence."""
 
     def __init__(self, sources: list[Pieces], num_beams: int) -> None:
-        self.sources, self.num_beams = sources, num_beams
+        self.sources, self.num_beams, self.position = sources, num_beams, 0
         self.prefixes: list[Pieces] = [()] * (len(sources) * num_beams)
 
     def select_beams(self, parents: Tensor) -> None:
@@ -69,17 +70,14 @@ class ScriptedDecoder:
 
     device = CPU
 
-    def encode(self, src: Tensor) -> Tensor:
-        return src.unsqueeze(-1)
-
-    def start(self, src: Tensor, memory: Tensor, beam_size: int) -> ScriptedState:
-        assert memory.squeeze(-1).equal(src)
+    def start(self, src: Tensor, beam_size: int) -> ScriptedState:
         sources = [tuple(piece for piece in row if piece not in (PAD_ID, EOS_ID)) for row in src.tolist()]
         return ScriptedState(sources, beam_size)
 
     def step(self, pieces: Tensor, state: ScriptedState) -> Tensor:
         assert pieces.shape == (len(state.sources), state.num_beams)
         self.batches.append(len(state.sources))
+        state.position += 1
         newest = pieces.flatten().tolist()
         state.prefixes = [(*prefix, piece) for prefix, piece in zip(state.prefixes, newest, strict=True)]
         logits = torch.full((len(newest), SCRIPT_VOCAB), -torch.inf, dtype=torch.float64)
@@ -200,7 +198,7 @@ def test_best_continuations_are_those_of_a_plain_top_k(seed: int, batch: int, k:
     log_probs = torch.log_softmax(logits, dim=-1)
     log_probs[..., [PAD_ID, BOS_ID]] = -torch.inf
     every = (log_probs + live.unsqueeze(-1)).flatten(1)
-    totals, beam, piece = _best_continuations(logits, live, 2 * k)
+    totals, beam, piece = _best_continuations(_log_probs(logits), live, 2 * k)
     torch.testing.assert_close(totals, every.topk(2 * k, dim=-1).values)
     torch.testing.assert_close(totals, every.gather(1, beam * columns + piece))
     for row in (beam * columns + piece).tolist():

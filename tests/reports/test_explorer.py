@@ -60,7 +60,8 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ready(page, turn: int = 1):
-    page.wait_for_function(f"document.body.dataset.ready === '{turn}'")
+    # Not by a function: the page forbids what is evaluated from text, and polling would do that.
+    page.wait_for_selector(f"body[data-ready='{turn}']")
     return page
 
 

@@ -23,6 +23,7 @@ from core.data.tree_sequences import (
 from core.data.treebanks import GRAMMAR_TREES, TREEBANK_SAMPLE
 from core.data.trees import Tree, format_tree, parse_line
 
+untimed = settings(deadline=None)
 FORMS = [TreeFormat(*switches) for switches in product([False, True], repeat=2)]
 WITH_WORDS = TreeFormat(keep_tags=True, keep_words=True)
 
@@ -97,6 +98,7 @@ def test_tags_are_told_by_the_sequence_or_from_outside() -> None:
     assert str(delinearise(linearise(made), ["a", "dog"])) == "(NP (XX a) (XX dog))"
 
 
+@untimed
 @given(trees, forms)
 def test_generated_trees_come_back(made: Tree, form: TreeFormat) -> None:
     assert back(made, form) == made
@@ -142,6 +144,7 @@ def test_a_sequence_that_is_no_tree_is_refused_with_its_faults() -> None:
 # Repair ---------------------------------------------------------------------------------------------------------------
 
 
+@untimed
 @given(trees, forms)
 def test_e9_a_right_sequence_needs_no_repair(made: Tree, form: TreeFormat) -> None:
     tags, leaves = zip(*made.tagged(), strict=True)
@@ -196,7 +199,7 @@ def test_tags_from_outside_stand_on_leaves_that_the_output_forgot() -> None:
     assert mended("(S DT", "a dog", TAGGED, tags=["XX", "NN"])[0] == "(S (DT a) (NN dog))"
 
 
-@settings(max_examples=400)
+@settings(deadline=None, max_examples=400)
 @given(garbage, st.lists(words, min_size=1, max_size=6), forms)
 def test_b44_garbage_gives_a_tree_over_the_words(output: list[str], leaves: list[str], form: TreeFormat) -> None:
     found, repairs = repair(output, leaves, form)
@@ -207,6 +210,7 @@ def test_b44_garbage_gives_a_tree_over_the_words(output: list[str], leaves: list
         assert again == (found, Repairs())
 
 
+@untimed
 @given(st.lists(st.text(alphabet="()AB_ \u2028\n", max_size=4), max_size=30), forms)
 def test_b44_any_strings_are_symbols_and_the_tree_can_be_written(output: list[str], form: TreeFormat) -> None:
     found, _ = repair(output, ["a", "(", "c"], form)

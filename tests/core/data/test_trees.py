@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.data.corpus import DataError
@@ -24,6 +24,7 @@ from core.data.trees import (
     unescape,
 )
 
+untimed = settings(deadline=None)
 DEPTH = 5_000
 
 
@@ -143,6 +144,7 @@ def test_a_tree_without_words_cannot_be_made() -> None:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
+@untimed
 @given(trees)
 def test_what_is_written_is_read_back(made: Tree) -> None:
     if any(unescape(escape(word)) != word for word in made.leaves()):
@@ -152,6 +154,7 @@ def test_what_is_written_is_read_back(made: Tree) -> None:
         assert parse_line(format_tree(made)) == (made,)
 
 
+@untimed
 @given(st.text(alphabet="ab()[]{} -LRB", max_size=8))
 def test_escaped_words_have_no_brackets(word: str) -> None:
     assert not set("()[]{}") & set(escape(word))
@@ -275,6 +278,7 @@ def test_a_tree_of_traces_alone_is_refused() -> None:
         normalise(tree("(S (NP (-NONE- *)))"))
 
 
+@untimed
 @given(trees)
 def test_normalising_again_changes_nothing(made: Tree) -> None:
     normal = normalise(made)

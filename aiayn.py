@@ -71,6 +71,7 @@ Home = Annotated[
     ),
 ]
 DEFAULT_HOME = Path("workspace")
+_INTERRUPTED = 130
 _PACKAGES = ("aiayn", "core", "results", "studies", "reports", __name__)
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)
@@ -157,7 +158,8 @@ def list_(
             rows.append((trial.name, trial.group, trial.label, *params, *(flops if as_json else ())))
         numbers = ("params", "flops") if as_json else ("params",)  # aiayn plan is about costs
         heads = [f"{number}_{scale.name}" for number in numbers for scale in SCALES]
-        _print_rows(("trial", "row", "change", *heads), rows, as_json)
+        if rows or as_json:
+            _print_rows(("trial", "row", "change", *heads), rows, as_json)
         if not as_json:
             _print_claims([chosen], as_json)
 
@@ -999,6 +1001,8 @@ def main() -> None:
         os.environ["AIAYN_DATA"] = str(Path(os.environ["AIAYN_DATA"]).absolute())
     try:
         code = app(standalone_mode=False)
+        if code == _INTERRUPTED:  # so typer ends a command that was stopped from the keyboard
+            raise KeyboardInterrupt
         sys.stdout.flush()  # now, while a closed pipe can still be handled
     except typer.Exit as error:
         code = error.exit_code
@@ -1007,8 +1011,8 @@ def main() -> None:
         _say(f"{error.format_message().rstrip('.')}; see: {context.command_path if context else 'aiayn'} --help")
         code = 2
     except (typer.Abort, KeyboardInterrupt):
-        _say("stopped; the same command goes on from the last checkpoints")
-        code = 130
+        _say("stopped; what is done is kept, and the same command goes on from there")
+        code = _INTERRUPTED
     except SystemExit as end:
         # So typer and rich end where the reader of a pipe had enough; that is no error of ours.
         code = 0 if isinstance(end.__context__, OSError) else end.code

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from results.errors import QueryError
@@ -70,17 +71,28 @@ def _require_one_question(connection: DuckDBPyConnection, sql: str) -> None:
 
 
 def _answer(connection: DuckDBPyConnection, sql: str, seconds: float) -> pyarrow.Table:
+    stopping = threading.Event()
+    # In a thread of its own, since Python sees no interrupt from the keyboard while DuckDB works in this one.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        answer = pool.submit(_read, connection, sql, stopping)
+        try:
+            wait([answer], timeout=seconds)
+        finally:
+            stopping.set()
+            while not answer.done():
+                connection.interrupt()  # again, because one that comes between two batches is lost
+                wait([answer], timeout=0.1)
+    table = answer.result()
+    if table is None:
+        raise QueryError(f"stopped after {seconds:g} s; ask for less, or copy the rows out with --format parquet")
+    return table
+
+
+def _read(connection: DuckDBPyConnection, sql: str, stopping: threading.Event) -> pyarrow.Table | None:
+    """The whole answer; None if it was not there when it had to stop."""
     import duckdb
     import pyarrow
 
-    late = threading.Event()
-
-    def stop() -> None:
-        late.set()
-        connection.interrupt()
-
-    timer = threading.Timer(seconds, stop)
-    timer.start()
     try:
         reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
         batches, size = [], 0
@@ -88,16 +100,13 @@ def _answer(connection: DuckDBPyConnection, sql: str, seconds: float) -> pyarrow
             size += batch.nbytes
             if size > MAX_ANSWER_BYTES:
                 raise QueryError("the answer is larger than 1 GiB; aggregate, or add LIMIT")
-            if late.is_set():
-                break
+            if stopping.is_set():
+                return None
             batches.append(batch)
     except (duckdb.InterruptException, pyarrow.ArrowException, OSError):
-        if not late.is_set():
-            raise
-    finally:
-        timer.cancel()
-    if late.is_set():
-        raise QueryError(f"stopped after {seconds:g} s; ask for less, or copy the rows out with --format parquet")
+        if stopping.is_set():
+            return None
+        raise
     return pyarrow.Table.from_batches(batches, reader.schema)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,3 +131,24 @@ def test_table_fits_the_terminal_and_breaks_no_number(
     assert max(map(len, tables)) <= width
     if arguments == ["list", "table3"]:
         assert any("63,045,632" in line and line.startswith("base") for line in lines)
+
+
+@pytest.mark.parametrize("after", [1.0, 3.0])
+def test_question_without_end_is_stopped_from_the_keyboard(after: float, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    endless = "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) SELECT count(*) FROM r"
+    command = subprocess.Popen(
+        [SCRIPT, "query", endless, "--home", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while not (tmp_path / "results.duckdb").exists():
+        time.sleep(0.05)
+    time.sleep(after)
+    command.send_signal(signal.SIGINT)
+    out, message = command.communicate(timeout=15)
+    assert command.returncode == 130
+    assert out == ""
+    assert message.strip() == "stopped; what is done is kept, and the same command goes on from there"

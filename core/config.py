@@ -8,9 +8,10 @@ This module imports neither torch nor ray, so that listing and planning answer a
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Positions = Literal["sinusoid", "learned"]
+Precision = Literal["float32", "tf32", "bfloat16"]
 VocabularyKind = Literal["bpe", "wordpiece"]
 
 
@@ -122,6 +123,9 @@ class TrainConfig:
 
     The weights that are scored are the mean of the last `average_last` checkpoints, `average_every_steps` apart (6.1);
     1 is no averaging (6.2).
+
+    `precision` is that of products in training (`core.precision`); "tf32" differs from "float32" on NVIDIA GPUs alone.
+    `compiled` has torch.compile fuse what lies between products on a GPU; on a CPU it is slower and left out.
     """
 
     train_steps: int = 100_000
@@ -133,10 +137,18 @@ class TrainConfig:
     checkpoint_every_steps: int = 1_000
     average_last: int = 1
     average_every_steps: int = 1_500
+    precision: Precision = "float32"
+    compiled: bool = False
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
+            if name not in ("precision", "compiled"):
+                _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
+        _require(
+            self.precision in get_args(Precision),
+            f"precision={self.precision!r} must be one of {', '.join(get_args(Precision))}",
+        )
+        _require(isinstance(self.compiled, bool), f"compiled={self.compiled!r} must be True or False")
         earliest = self.train_steps - (self.average_last - 1) * self.average_every_steps
         _require(
             self.average_last == 1 or earliest >= 1,

@@ -14,12 +14,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from core.averaging import member_steps
 from core.checkpoint import Checkpoint, CheckpointError
-from core.config import RunConfig
+from core.config import Precision, RunConfig
 from core.data.batching import UpdateStream, evaluation_batches, share
 from core.data.split import ParallelSplit
 from core.loss import LossSums, projected_cross_entropy
 from core.packing import PackedBatch, pack
 from core.parallel import ALONE, Ranks
+from core.precision import float32_products, forward_types
 from core.schedule import learning_rate
 from core.transformer import Transformer
 
@@ -78,12 +79,13 @@ def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int, ra
 class _Loss(nn.Module):
     """`batch_loss` as a module, which is what torch's data-parallel wrapper can wrap."""
 
-    def __init__(self, model: Transformer, label_smoothing: float) -> None:
+    def __init__(self, model: Transformer, label_smoothing: float, precision: Precision) -> None:
         super().__init__()
-        self.model, self.label_smoothing = model, label_smoothing
+        self.model, self.label_smoothing, self.precision = model, label_smoothing, precision
 
     def forward(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
-        sums = batch_loss(self.model, batch, self.label_smoothing)
+        with forward_types(self.precision, batch.src.device):
+            sums = batch_loss(self.model, batch, self.label_smoothing)
         return sums.smoothed, sums.nll
 
 
@@ -145,7 +147,9 @@ class Trainer:
         self.run, self.config, self.device, self.ranks = run, config, device, ranks
         self.train_split, self.dev_split = train_split, dev_split
         self.model = Transformer(config.model).to(device)
-        self._loss: nn.Module = _Loss(self.model, config.optim.label_smoothing)
+        if config.train.compiled and device.type == "cuda":
+            self.model.compile_between_products()
+        self._loss: nn.Module = _Loss(self.model, config.optim.label_smoothing, config.train.precision)
         if ranks.world_size > 1:
             self._loss = DistributedDataParallel(self._loss, gradient_as_bucket_view=True)
         if not ranks.is_first:
@@ -179,9 +183,10 @@ class Trainer:
             with self._window.clock("data"):
                 batch = pack(split, indices, self.device)
             with self._window.clock("compute"), self._summed_over_ranks(number == len(micro_batches)):
-                smoothed, nll = self._loss(batch)
-                # The wrapper takes the mean over ranks where the sum is meant.
-                (world_size * smoothed / num_pieces).backward()
+                with float32_products(self.config.train.precision, self.device):
+                    smoothed, nll = self._loss(batch)
+                    # The wrapper takes the mean over ranks where the sum is meant.
+                    (world_size * smoothed / num_pieces).backward()
                 # Sums stay on the device: reading them here would make it wait after every micro-batch.
                 sums += torch.stack((smoothed.detach(), nll)).double()
         with self._window.clock("compute"):

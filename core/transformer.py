@@ -135,6 +135,16 @@ class Transformer(nn.Module):
             x = layer(x, memory, batch.decoder, batch.cross)
         return x
 
+    def compile_between_products(self, backend: str = "inductor") -> None:
+        """Have torch.compile fuse relu, dropout, residual and norm: few kernels that touch memory once.
+
+        Attention and the vocabulary's product have kernels of their own. The number of rows may change from batch to
+        batch without compiling anew.
+        """
+        for module in self.modules():
+            if isinstance(module, (FeedForward, ResidualNorm)):
+                module.compile(dynamic=True, backend=backend)
+
     def _embed_rows(self, pieces: Tensor, positions: nn.Module, plan: AttentionPlan) -> Tensor:
         return self.dropout(positions.add_at(self.embedding(pieces), plan.queries.positions))
 

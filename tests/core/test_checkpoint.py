@@ -39,7 +39,7 @@ def checkpoint() -> Checkpoint:
 
 
 def test_a_checkpoint_survives_the_disk_random_state_included(tmp_path: Path, checkpoint: Checkpoint):
-    """B34: random states pass safe loading."""
+    """Pitfall C15. B34: random states pass safe loading."""
     path = save_checkpoint(tmp_path / "new" / "folder", checkpoint)
     loaded = load_checkpoint(path, run=checkpoint.run)
     assert path.name == "step-00000007.pt"

@@ -97,6 +97,7 @@ def test_rows_of_equal_computation_have_equal_counts():
 
 
 def test_at_40_960_pieces_nine_printed_counts_hold_to_their_rounding():
+    """Pitfall B15."""
     holds = {name for name in PRINTED if round(millions(name, 40_960)) == PRINTED[name].millions}
     assert set(PRINTED) - holds == {"d_ff=1024", "big"}
     assert millions("d_ff=1024", 40_960) == pytest.approx(52.48, abs=0.005)  # printed 53

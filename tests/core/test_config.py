@@ -77,6 +77,7 @@ def test_odd_width_is_fine_where_positions_are_learned():
 
 
 def test_heads_at_constant_computation():
+    """Pitfall B16."""
     for num_heads in (1, 4, 16, 32):
         model = paper_base().with_heads(num_heads)
         assert (model.num_heads, model.d_k, model.d_v) == (num_heads, 512 // num_heads, 512 // num_heads)

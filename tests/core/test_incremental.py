@@ -25,6 +25,7 @@ def pieces(*lengths: int, seed: int = 0, vocab_size: int = 23) -> Tensor:
 
 
 def test_cached_steps_give_the_logits_of_one_full_pass(build_model: BuildModel):
+    """Pitfall B6: nothing is scaled on one of the two ways alone."""
     for changes in ({}, {"positions": "learned"}):
         model = build_model(**changes)
         decoder = IncrementalDecoder(model)

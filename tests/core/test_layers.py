@@ -33,6 +33,7 @@ def test_sinusoid_is_the_papers_formula_at_d_512():
 
 
 def test_sinusoid_is_not_the_half_split_form_which_differs_by_up_to_0_072():
+    """Pitfall B7."""
     num_positions, d_model = 51, 512
     position = torch.arange(num_positions, dtype=torch.float64).unsqueeze(1)
     # The first public code: one half of sines, one of cosines, and frequencies that end at exactly 1 / 10000.
@@ -88,6 +89,7 @@ def test_learned_positions_add_their_row_and_refuse_what_lies_beyond_the_table()
 
 
 def test_embedding_is_scaled_by_the_root_of_d_model_and_its_logits_are_not():
+    """Pitfall B5."""
     embedding = Embedding(5, 4)
     with torch.no_grad():
         embedding.weight.copy_(torch.arange(20.0).view(5, 4))
@@ -114,6 +116,15 @@ def test_norm_comes_after_the_addition():
     total = x + sublayer
     mean, variance = total.mean(-1, keepdim=True), total.var(-1, unbiased=False, keepdim=True)
     assert_close(block(x, sublayer), (total - mean) / (variance + 1e-5).sqrt(), rtol=0.0, atol=1e-12)
+
+
+def test_the_norms_epsilon_is_torchs():
+    """Pitfall B19: 1e-5, where the first public code has 1e-6; with a variance of 1e-5 the two differ by 30%."""
+    norm = ResidualNorm(2, dropout=0.0)
+    x = torch.tensor([[1.0, -1.0]]) * 1e-5**0.5
+    expected = torch.tensor([[1.0, -1.0]]) / 2**0.5
+    assert_close(norm(x, torch.zeros_like(x)), expected)
+    assert_close(norm(x.unsqueeze(0), torch.zeros(1, 1, 2)), expected.unsqueeze(0))
 
 
 def test_dropout_falls_on_the_sublayers_output_and_spares_the_residual():

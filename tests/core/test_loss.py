@@ -43,6 +43,7 @@ def test_losses_are_sums_and_not_means():
 
 @given(st.integers(1, 12), st.integers(2, 9), st.sampled_from([0.0, 0.1, 0.2, 0.9]), st.integers(0, 99))
 def test_loss_agrees_with_torchs_where_padding_is_its_ignored_index(n: int, vocab_size: int, eps: float, seed: int):
+    """Pitfall C3: what is ignored is not averaged in."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(n, vocab_size, generator=generator, dtype=torch.float64)
     targets = torch.randint(vocab_size, (n,), generator=generator)  # some of them PAD, or all, or none
@@ -55,6 +56,7 @@ def test_loss_agrees_with_torchs_where_padding_is_its_ignored_index(n: int, voca
 
 
 def test_the_least_loss_at_37_000_pieces_is_that_of_the_uniform_form():
+    """Pitfall C2: the mass is spread over all V pieces, and nothing is subtracted."""
     vocab_size, eps = 37_000, 0.1
     q = torch.full((1, vocab_size), eps / vocab_size, dtype=torch.float64)
     q[0, 7] += 1 - eps
@@ -139,7 +141,7 @@ def test_projected_form_may_need_one_gradient_only(needed: str):
 
 
 def test_no_targets_give_zero_and_zero_gradients():
-    """B21: all padding."""
+    """Pitfall C1. B21: all padding."""
     hidden, weight, targets = example(0, 3, 7)
     sums = projected_cross_entropy(hidden, weight, targets, 0.1)
     sums.smoothed.backward()

@@ -16,6 +16,7 @@ from core.schedule import learning_rate
     ],
 )
 def test_eq_3_by_hand(step: int, d_model: int, expected: float):
+    """Pitfall C5."""
     assert learning_rate(step, d_model, warmup_steps=4_000) == pytest.approx(expected, rel=5e-5)
 
 
@@ -35,5 +36,6 @@ def test_both_branches_meet_without_a_jump():
 
 @pytest.mark.parametrize("step", [0, -1])
 def test_there_is_no_rate_before_the_first_update(step: int):
+    """Pitfall C6."""
     with pytest.raises(ValueError, match=f"step={step}"):
         learning_rate(step, 512, 4_000)

@@ -115,6 +115,7 @@ def sums_of(trainer: Trainer) -> dict[str, float]:
 
 
 def test_same_seed_same_curve_other_seed_other_curve():
+    """Pitfall C16."""
     first, second, other = (run(build_trainer(seed=seed)).metrics for seed in (1, 1, 2))
     assert first == second
     assert [line[:2] for line in first] == [line[:2] for line in other]
@@ -153,6 +154,7 @@ def test_evaluating_more_often_changes_no_training_number():
 
 @pytest.mark.parametrize("micro_batch_tokens", [12, 30, 70])
 def test_uneven_micro_batches_make_the_update_of_one_large_batch(micro_batch_tokens: int, caplog):
+    """Pitfall C10."""
     caplog.set_level(logging.ERROR)  # the update is the whole text, of which the stream warns
     config = without_dropout(with_train(source_tokens=100_000, target_tokens=100_000))
     trainers = []
@@ -205,6 +207,7 @@ def test_gradient_is_that_of_the_mean_over_all_target_pieces_end_symbols_include
 
 
 def test_eq_3_sets_the_rate_of_each_optimiser_step_and_micro_batches_are_no_steps(monkeypatch: pytest.MonkeyPatch):
+    """Pitfalls C7 and C8: the rate in effect is logged, and moves with the optimiser alone."""
     trainer = build_trainer(with_train(train_steps=6, micro_batch_tokens=10))
     rates: list[float] = []
     optimizer_step = trainer.optimizer.step
@@ -375,6 +378,7 @@ def test_divergence_survives_pickling():
 
 
 def test_evaluation_is_the_mean_over_pieces_however_batches_are_cut(build_model: Callable[..., Transformer]):
+    """Pitfalls C4 and C13: a value per word piece, whatever the batches."""
     model = build_model(vocab_size=VOCAB)
     split = random_split(25, longest=20)
     sums, num_pieces = 0.0, 0

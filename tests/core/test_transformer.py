@@ -133,7 +133,7 @@ def test_whole_transformer_agrees_with_torchs(build_model: BuildModel):
 @pytest.mark.parametrize("length", [8, 24])
 @pytest.mark.parametrize("positions", ["sinusoid", "learned"])
 def test_causal_mask_hides_future_tokens(build_model: BuildModel, length: int, positions: str):
-    """B23: an inverted mask lets a tiny model look ahead."""
+    """Pitfall B8. B23: an inverted mask lets a tiny model look ahead."""
     model = build_model(positions=positions)
     src, tgt_in = pieces(6, 4), pieces(length, length, seed=1)
     before = model(src, tgt_in)
@@ -156,6 +156,7 @@ def test_every_output_sees_every_source_piece(build_model: BuildModel):
 
 
 def test_padding_changes_nothing(build_model: BuildModel):
+    """Pitfall B18: one padding id on both sides, whose rows nothing depends on."""
     model = build_model()
     src, tgt_in = pieces(5), pieces(7, seed=1)
     plain = model(src, tgt_in)
@@ -184,7 +185,7 @@ def test_order_of_the_source_matters_and_only_through_positions(build_model: Bui
 
 
 def test_training_mode_without_dropout_equals_eval_mode(build_model: BuildModel):
-    """B25."""
+    """Pitfall B11. B25."""
     model = build_model(dropout=0.0)
     src, tgt_in = pieces(18, 3), pieces(5, 20, seed=1)
     evaluated = model.eval()(src, tgt_in)
@@ -235,7 +236,7 @@ def test_one_matrix_serves_source_target_and_projection(build_model: BuildModel)
 
 
 def test_norm_follows_each_addition_and_none_stands_at_the_end(tiny_config: ModelConfig):
-    """B36."""
+    """Pitfalls B1 and B2. B36."""
     model = Transformer(tiny_config)
     norms = {name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)}
     encoder = {f"encoder_layers.{n}.{part}_norm.norm" for n in range(2) for part in ("self_attention", "feed_forward")}
@@ -248,7 +249,7 @@ def test_norm_follows_each_addition_and_none_stands_at_the_end(tiny_config: Mode
 
 
 def test_no_dropout_inside_attention_or_feed_forward(tiny_config: ModelConfig):
-    """B36."""
+    """Pitfall B13. B36."""
     model = Transformer(replace(tiny_config, dropout=0.1))
     inside = [
         name
@@ -263,6 +264,7 @@ def test_no_dropout_inside_attention_or_feed_forward(tiny_config: ModelConfig):
 
 
 def test_dropout_falls_on_both_embedding_sums_and_every_sublayer_output_and_nowhere_else(tiny_config: ModelConfig):
+    """Pitfall B14."""
     model = Transformer(replace(tiny_config, dropout=0.1, num_layers=3)).train()
     places: Counter[str] = Counter()
     for name, module in model.named_modules():
@@ -277,7 +279,7 @@ def test_dropout_falls_on_both_embedding_sums_and_every_sublayer_output_and_nowh
 
 
 def test_layers_differ_from_each_other(tiny_config: ModelConfig):
-    """B26: cloned layers would start equal."""
+    """Pitfall B3. B26: cloned layers would start equal."""
     model = Transformer(replace(tiny_config, num_layers=6))
     for stack in (model.encoder_layers, model.decoder_layers):
         for name, parameter in stack[0].named_parameters():

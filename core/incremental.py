@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from core import cpu
 from core.transformer import DecoderLayer, Transformer, padding_mask
 
 # Floats in one AVX-512 register. Scores come in rows of a multiple of it, because torch's softmax over shorter rows
@@ -24,33 +25,63 @@ _LOGITS_MULTIPLE = 32 * _LANES
 
 # Positions that a cache has slots for at first.
 _FIRST_POSITIONS = 16
+# Rows that oneDNN packs a matrix for.
+_USUAL_ROWS = 128
 
 
 def _round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _laid_out(*weights: Tensor) -> Tensor:
-    """(outputs, inputs) matrices over one input, stacked, as one contiguous (inputs, outputs) matrix.
+class _Matrix:
+    """Weights (outputs, inputs) of one input, stacked, and laid out once for products with few rows.
 
-    With so few rows a product spends as long on transposing torch's own layout as on multiplying: 32 rows gain a third
-    to a half by this, 128 rows a tenth to a fifth (MKL, AVX-512).
+    Over torch's own layout so small a product spends much of its time on the layout: 32 rows gain a third to a half by a
+    contiguous (inputs, outputs) matrix, 128 rows a tenth to a fifth (MKL, AVX-512). Where MKL is slow the matrix is
+    packed for oneDNN, whose calls are those of `core.cpu`.
     """
-    return torch.cat([weight.detach() for weight in weights]).t().contiguous()
+
+    def __init__(self, *weights: Tensor, bias: Tensor | None = None) -> None:
+        stacked = torch.cat([weight.detach() for weight in weights])
+        self._bias, self._through_onednn = bias, cpu.through_onednn(stacked)
+        if self._through_onednn:
+            self._matrix = torch.ops.mkldnn._reorder_linear_weight(stacked.contiguous(), _USUAL_ROWS)
+        else:
+            self._matrix = stacked.t().contiguous()
+
+    def times(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """x (n, inputs) -> the product (n, outputs), without the bias; MKL writes it to `out`."""
+        if self._through_onednn:
+            return torch.ops.mkldnn._linear_pointwise(x, self._matrix, None, "none", [], "")
+        return torch.mm(x, self._matrix, out=out)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """max(0, product + bias)."""
+        if self._through_onednn:
+            return torch.ops.mkldnn._linear_pointwise(x, self._matrix, self._bias, "relu", [], "")
+        return torch.addmm(self._bias, x, self._matrix).relu_()
+
+    def plus(self, x: Tensor, residual: Tensor) -> Tensor:
+        """residual (n, outputs) + the product + the bias, where there is one."""
+        if self._through_onednn:
+            return torch.ops.mkldnn._linear_pointwise(x, self._matrix, self._bias, "none", [], "").add_(residual)
+        if self._bias is None:
+            return torch.addmm(residual, x, self._matrix)
+        return torch.addmm(self._bias, x, self._matrix).add_(residual)
 
 
 class _LayerWeights:
-    """One decoder layer's matrices, laid out for few rows; those of the queries are scaled by 1 / sqrt(d_k)."""
+    """One decoder layer's matrices, those of the queries scaled by 1 / sqrt(d_k), and its norms."""
 
     def __init__(self, layer: DecoderLayer, d_k: int) -> None:
         own, source, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
         scale = 1.0 / math.sqrt(d_k)
-        self.query_key_value = _laid_out(own.query.weight * scale, own.key.weight, own.value.weight)
-        self.own_output = _laid_out(own.output.weight)
-        self.source_query = _laid_out(source.query.weight * scale)
-        self.source_output = _laid_out(source.output.weight)
-        self.inner, self.inner_bias = _laid_out(feed_forward.inner.weight), feed_forward.inner.bias
-        self.outer, self.outer_bias = _laid_out(feed_forward.outer.weight), feed_forward.outer.bias
+        self.query_key_value = _Matrix(own.query.weight * scale, own.key.weight, own.value.weight)
+        self.own_output = _Matrix(own.output.weight)
+        self.source_query = _Matrix(source.query.weight * scale)
+        self.source_output = _Matrix(source.output.weight)
+        self.inner = _Matrix(feed_forward.inner.weight, bias=feed_forward.inner.bias)
+        self.outer = _Matrix(feed_forward.outer.weight, bias=feed_forward.outer.bias)
         self.own_norm = _norm(layer.self_attention_norm.norm)
         self.source_norm = _norm(layer.cross_attention_norm.norm)
         self.feed_forward_norm = _norm(layer.feed_forward_norm.norm)
@@ -161,13 +192,10 @@ class IncrementalDecoder:
     def __init__(self, model: Transformer) -> None:
         self._model, self._config = model, model.config
         self._layers = [_LayerWeights(layer, model.config.d_k) for layer in model.decoder_layers]
-        missing = -model.config.vocab_size % _LOGITS_MULTIPLE
-        # (d_model, V')
-        self._projection = nn.functional.pad(_laid_out(model.embedding.weight), (0, missing))
-
-    @property
-    def device(self) -> torch.device:
-        return self._projection.device
+        self.device = model.embedding.weight.device
+        self._num_columns = _round_up(model.config.vocab_size, _LOGITS_MULTIPLE)  # V'
+        missing = self._num_columns - model.config.vocab_size
+        self._projection = _Matrix(nn.functional.pad(model.embedding.weight, (0, 0, 0, missing)))
 
     @torch.no_grad()
     def start(self, src: Tensor, beam_size: int) -> DecoderState:
@@ -191,7 +219,7 @@ class IncrementalDecoder:
         memory_mask = memory.new_full((num_sentences, columns), -torch.inf)
         memory_mask[:, :src_length].masked_fill_(padding_mask(src)[:, 0, 0], 0.0)
         visible = memory.new_full((num_sentences, beam_size, slots), -torch.inf)
-        logits = memory.new_empty(num_sentences * beam_size, self._projection.size(1))
+        logits = memory.new_empty(num_sentences * beam_size, self._num_columns)
         return DecoderState(0, 0, layers, visible, memory_mask, logits)
 
     @torch.no_grad()
@@ -211,7 +239,7 @@ class IncrementalDecoder:
         for weights, cache in zip(self._layers, state.layers, strict=True):
             x = self._layer_step(weights, cache, x, own_mask, memory_mask, new)
         state.position += 1
-        logits = torch.mm(x, self._projection, out=state.logits[: x.size(0)])
+        logits = self._projection.times(x, out=state.logits[: x.size(0)])
         logits[:, self._config.vocab_size :] = -torch.inf
         return logits.view(*pieces.shape, -1)
 
@@ -225,20 +253,19 @@ class IncrementalDecoder:
         """One position of `DecoderLayer.forward` for every beam; x and the result (N, d_model)."""
         config, by_head = self._config, (cache.keys.size(0), -1, self._config.num_heads)  # B, k, H
         widths = [config.num_heads * width for width in (config.d_k, config.d_k, config.d_v)]
-        query, key, value = (x @ weights.query_key_value).split_with_sizes(widths, dim=1)
+        query, key, value = weights.query_key_value.times(x).split_with_sizes(widths, dim=1)
         cache.keys[..., new] = key.view(*by_head, config.d_k).permute(0, 2, 3, 1)
         cache.values[:, :, new] = value.view(*by_head, config.d_v).transpose(1, 2)
         slots = own_mask.size(2)
         query = query.view(*by_head, config.d_k)
         attended = _attend(query, cache.keys[..., :slots], cache.values[:, :, :slots], own_mask)
-        x = weights.own_norm(torch.addmm(x, attended, weights.own_output))
+        x = weights.own_norm(weights.own_output.plus(attended, x))
 
-        query = (x @ weights.source_query).view(*by_head, config.d_k)
+        query = weights.source_query.times(x).view(*by_head, config.d_k)
         attended = _attend(query, cache.memory_keys, cache.memory_values, memory_mask)
-        x = weights.source_norm(torch.addmm(x, attended, weights.source_output))
+        x = weights.source_norm(weights.source_output.plus(attended, x))
 
-        inner = torch.addmm(weights.inner_bias, x, weights.inner).relu_()
-        return weights.feed_forward_norm(torch.addmm(weights.outer_bias, inner, weights.outer).add_(x))
+        return weights.feed_forward_norm(weights.outer.plus(weights.inner.relu(x), x))
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:

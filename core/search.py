@@ -196,7 +196,7 @@ def _log_probs(logits: Tensor) -> Tensor:
 
 
 def _best_continuations(log_probs: Tensor, live: Tensor, num_beams: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The most probable ways to go on by one piece: the 2k best from a sentence's beams, and the best from each other path.
+    """The most probable ways to go on by one piece: the 2k best of a sentence's beams, and the best of each other path.
 
     The c best of all lie in the c groups with the greatest maxima. (Torch's top-k over all k * V' numbers would take as
     long as the projection itself: 35 of 75 ms at base size on a core.)

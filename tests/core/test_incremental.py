@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from core import cpu
 from core.data.vocabulary import PAD_ID
 from core.incremental import IncrementalDecoder
 from core.transformer import Transformer
@@ -62,6 +63,21 @@ def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_mod
             kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
             state.select_sentences(kept)
             sentences, prefixes = sentences[kept], prefixes[kept]
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN")
+def test_matrices_packed_for_onednn_give_the_same_logits(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch):
+    model = build_model(d_model=64, d_ff=96).float()
+    src, tgt_in = pieces(4, 20, 9), pieces(12, 12, 12, seed=1)
+    monkeypatch.setattr(cpu, "mkl_is_slow", lambda: True)
+    packed = IncrementalDecoder(model)
+    monkeypatch.undo()
+    state = packed.start(src, beam_size=1)
+    full = model.logits(model(src, tgt_in))
+    for t in range(12):
+        stepped = packed.step(tgt_in[:, t : t + 1], state)
+        assert_close(stepped[:, 0, :23], full[:, t], rtol=0.0, atol=2e-5)
+        assert (stepped[..., 23:] == -torch.inf).all()
 
 
 def test_learned_positions_refuse_a_longer_output(build_model: BuildModel):

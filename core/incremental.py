@@ -36,8 +36,8 @@ def _round_up(number: int, multiple: int) -> int:
 class _Matrix:
     """Weights (outputs, inputs) of one input, stacked, and laid out once for products with few rows.
 
-    Over torch's own layout so small a product spends much of its time on the layout: 32 rows gain a third to a half by a
-    contiguous (inputs, outputs) matrix, 128 rows a tenth to a fifth (MKL, AVX-512). Where MKL is slow the matrix is
+    Over torch's own layout so small a product spends much of its time on the layout: 32 rows gain a third to a half by
+    a contiguous (inputs, outputs) matrix, 128 rows a tenth to a fifth (MKL, AVX-512). Where MKL is slow the matrix is
     packed for oneDNN, whose calls are those of `core.cpu`.
     """
 

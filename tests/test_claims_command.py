@@ -125,7 +125,12 @@ def test_answers_go_to_files_of_every_form(cli: Cli, tmp_path: Path) -> None:
         assert cli("query", sql, "-o", name) == ""
     parquet = pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist()
     assert len(parquet) == 20
-    assert json.loads((tmp_path / "a.json").read_text()) == parquet
+    written = json.loads((tmp_path / "a.json").read_text())
+    # Each file is a query of its own, and a mean over threads may differ in its last digit.
+    assert [row["trial"] for row in written] == [row["trial"] for row in parquet]
+    for row, same in zip(written, parquet, strict=True):
+        assert row == {name: value if value is None or name == "trial" else pytest.approx(value, rel=1e-12)
+                       for name, value in same.items()}  # fmt: skip
     latex = (tmp_path / "a.tex").read_text()
     assert r"trial & published\_bleu & measured\_bleu \\" in latex
     assert latex.count(r" \\") == 21

@@ -53,7 +53,7 @@ def claims(database: Path | str, scale: str, study: str | None = None) -> list[R
         database,
         """
         SELECT c.claim, c.study, c.cell, c.statement, c.kind, c.metric, c.expected, c.tolerance, c.unit, c.source,
-               c.trials, c.reading, c.misquote, c.full_size,
+               c.direction, c.trials, c.reading, c.misquote, c.full_size,
                CAST(? AS VARCHAR) AS scale, coalesce(v.verdict, 'not run') AS verdict,
                v.measured, v.low, v.high, v.num_runs, v.reason, v.test_low, v.test_high, v.decided
         FROM claims AS c LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = ?

@@ -5,10 +5,11 @@ Needs no torch, so that planning answers at once; tests hold the counts against 
 
 from __future__ import annotations
 
-from core.config import ModelConfig, TrainConfig
+from core.architecture_config import ArchitectureConfig
+from core.config import TrainConfig
 
 
-def num_parameters(config: ModelConfig) -> int:
+def num_parameters(config: ArchitectureConfig) -> int:
     """Trainable numbers of the Transformer, each shared matrix counted once.
 
     Per layer: attention projections without biases, the feed-forward network with them, two numbers a dimension for
@@ -25,7 +26,7 @@ def num_parameters(config: ModelConfig) -> int:
     return config.vocab_size * d + learned + config.num_layers * (encoder_layer + decoder_layer)
 
 
-def training_flops(model: ModelConfig, train: TrainConfig, sentence_pieces: float = 0.0) -> float:
+def training_flops(model: ArchitectureConfig, train: TrainConfig, sentence_pieces: float = 0.0) -> float:
     """Operations of the matrix products of a whole training: 2 per multiply-add, times 3 for the backward pass.
 
     Source pieces pass the encoder and the keys and values of the decoder's attention over it; target pieces pass the

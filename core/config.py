@@ -7,60 +7,20 @@ This module imports neither torch nor ray, so that listing and planning answer a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import math
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-Positions = Literal["sinusoid", "learned"]
+from core.architecture_config import (
+    ArchitectureConfig,
+    ModelConfig,
+    architecture_from_dict,
+    architecture_to_dict,
+    require,
+)
+
 Precision = Literal["float32", "tf32", "bfloat16"]
 VocabularyKind = Literal["bpe", "wordpiece"]
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Sizes of one Transformer (section 3; the columns of Table 3).
-
-    `d_k` and `d_v` are per head. `num_layers` is the paper's N, `num_heads` its h.
-    `vocab_size` counts word pieces of the shared vocabulary, special symbols included.
-    """
-
-    vocab_size: int
-    num_layers: int = 6
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8
-    d_k: int = 64
-    d_v: int = 64
-    dropout: float = 0.1
-    positions: Positions = "sinusoid"
-    # Only learned positions have a table that can run out; the sinusoid has no limit (3.5).
-    max_learned_positions: int = 1024
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_learned_positions"):
-            value = getattr(self, name)
-            _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
-        _require(0.0 <= self.dropout < 1.0, f"dropout={self.dropout} must lie in [0, 1)")
-        known = ("sinusoid", "learned")
-        _require(self.positions in known, f"positions={self.positions!r} must be 'sinusoid' or 'learned'")
-        _require(
-            self.positions == "learned" or self.d_model % 2 == 0,
-            f"d_model={self.d_model} is odd; sinusoidal positions come in pairs of sine and cosine (3.5)",
-        )
-
-    def with_heads(self, num_heads: int) -> ModelConfig:
-        """Another number of heads at constant computation (Table 3, row A): d_k = d_v = d_model / h."""
-        remainder = self.d_model % num_heads
-        _require(
-            remainder == 0,
-            f"num_heads={num_heads} does not divide d_model={self.d_model} (remainder {remainder}); "
-            "set d_k and d_v explicitly",
-        )
-        return replace(self, num_heads=num_heads, d_k=self.d_model // num_heads, d_v=self.d_model // num_heads)
 
 
 @dataclass(frozen=True)
@@ -84,15 +44,15 @@ class DataConfig:
     vocab_sample_pairs: int | None = None
 
     def __post_init__(self) -> None:
-        _require(self.src != self.tgt, f"src and tgt are both {self.src!r}; a translation needs two languages")
-        _require(
+        require(self.src != self.tgt, f"src and tgt are both {self.src!r}; a translation needs two languages")
+        require(
             self.vocab_size >= 16,
             f"vocab_size={self.vocab_size} is too small for a vocabulary with its special symbols",
         )
-        _require(self.max_train_pieces >= 2, f"max_train_pieces={self.max_train_pieces} must be at least 2")
+        require(self.max_train_pieces >= 2, f"max_train_pieces={self.max_train_pieces} must be at least 2")
         known = ("bpe", "wordpiece")
-        _require(self.vocab_kind in known, f"vocab_kind={self.vocab_kind!r} must be 'bpe' or 'wordpiece'")
-        _require(
+        require(self.vocab_kind in known, f"vocab_kind={self.vocab_kind!r} must be 'bpe' or 'wordpiece'")
+        require(
             self.vocab_sample_pairs is None or self.vocab_sample_pairs >= 1,
             f"vocab_sample_pairs={self.vocab_sample_pairs} must be at least 1, or None for all training pairs",
         )
@@ -100,17 +60,27 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """Adam and the learning rate of section 5.3. No gradient clipping and no weight decay: the paper has none."""
+    """Adam and the learning rate of section 5.3. No weight decay: the paper has none.
+
+    `learning_rate_scale` multiplies Eq. 3; `max_grad_norm` scales an update's gradient down to this norm where it is
+    longer. The paper has neither, and the values here are 1 and None; other architectures, and the search on section
+    22 (6.3), need others.
+    """
 
     warmup_steps: int = 4000
+    learning_rate_scale: float = 1.0
+    max_grad_norm: float | None = None
     beta1: float = 0.9
     beta2: float = 0.98
     eps: float = 1e-9
     label_smoothing: float = 0.1
 
     def __post_init__(self) -> None:
-        _require(self.warmup_steps >= 1, f"warmup_steps={self.warmup_steps} must be at least 1")
-        _require(0.0 <= self.label_smoothing < 1.0, f"label_smoothing={self.label_smoothing} must lie in [0, 1)")
+        require(self.warmup_steps >= 1, f"warmup_steps={self.warmup_steps} must be at least 1")
+        scale, norm = self.learning_rate_scale, self.max_grad_norm
+        require(0.0 < scale < math.inf, f"learning_rate_scale={scale} must be above 0 and finite")
+        require(norm is None or 0.0 < norm < math.inf, f"max_grad_norm={norm} must be above 0 and finite, or None")
+        require(0.0 <= self.label_smoothing < 1.0, f"label_smoothing={self.label_smoothing} must lie in [0, 1)")
 
 
 @dataclass(frozen=True)
@@ -143,14 +113,14 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if name not in ("precision", "compiled"):
-                _require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
-        _require(
+                require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
+        require(
             self.precision in get_args(Precision),
             f"precision={self.precision!r} must be one of {', '.join(get_args(Precision))}",
         )
-        _require(isinstance(self.compiled, bool), f"compiled={self.compiled!r} must be True or False")
+        require(isinstance(self.compiled, bool), f"compiled={self.compiled!r} must be True or False")
         earliest = self.train_steps - (self.average_last - 1) * self.average_every_steps
-        _require(
+        require(
             self.average_last == 1 or earliest >= 1,
             f"average_last={self.average_last} checkpoints, {self.average_every_steps} updates apart, do not fit into "
             f"train_steps={self.train_steps}; lower one of them",
@@ -176,44 +146,46 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         for name, most in (("beam_size", 1_000), ("max_extra_pieces", 10_000)):
             value = getattr(self, name)
-            _require(1 <= value <= most, f"{name}={value} must lie between 1 and {most:,}")
-        _require(0.0 <= self.length_penalty <= 10.0, f"length_penalty={self.length_penalty} must lie in [0, 10]")
+            require(1 <= value <= most, f"{name}={value} must lie between 1 and {most:,}")
+        require(0.0 <= self.length_penalty <= 10.0, f"length_penalty={self.length_penalty} must lie in [0, 10]")
         for name in ("batch_sentences", "batch_tokens"):
-            _require(getattr(self, name) >= 1, f"{name}={getattr(self, name)} must be at least 1")
+            require(getattr(self, name) >= 1, f"{name}={getattr(self, name)} must be at least 1")
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """All that decides a run's numbers, apart from its seed, its data's content and the code."""
 
-    model: ModelConfig
+    model: ArchitectureConfig
     data: DataConfig
     optim: OptimConfig = OptimConfig()
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
     def __post_init__(self) -> None:
-        _require(
+        require(
             self.model.vocab_size == self.data.vocab_size,
             f"model.vocab_size={self.model.vocab_size} and data.vocab_size={self.data.vocab_size} differ; "
             "they are one vocabulary",
         )
         longest = self.data.max_train_pieces + self.decode.max_extra_pieces
-        _require(
-            self.model.positions == "sinusoid" or self.model.max_learned_positions >= longest,
+        require(
+            not isinstance(self.model, ModelConfig)
+            or self.model.positions == "sinusoid"
+            or self.model.max_learned_positions >= longest,
             f"max_learned_positions={self.model.max_learned_positions} must be at least {longest}, "
             "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dictionaries, ready for JSON; `from_dict` is the inverse."""
-        return asdict(self)
+        return asdict(self) | {"model": architecture_to_dict(self.model)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
         """Rebuild a configuration written by `to_dict`; unknown or missing names raise TypeError."""
         return cls(
-            model=ModelConfig(**values["model"]),
+            model=architecture_from_dict(values["model"]),
             data=DataConfig(**values["data"]),
             optim=OptimConfig(**values["optim"]),
             train=TrainConfig(**values["train"]),

@@ -9,14 +9,14 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 import torch
 from torch import Tensor
 
+from core.architectures import build_decoder
 from core.config import DecodeConfig
-from core.incremental import DecoderState, IncrementalDecoder
-from core.search import Hypothesis, beam_search, greedy_search, source_batch
-from core.transformer import Transformer
+from core.search import Hypothesis, SearchState, StepDecoder, beam_search, greedy_search, source_batch
+from core.sequence_model import SequenceModel
 
 
 def translate(
-    model: Transformer,
+    model: SequenceModel,
     sources: Sequence[Sequence[int]],
     config: DecodeConfig,
     on_progress: Callable[[int], None] | None = None,
@@ -25,7 +25,7 @@ def translate(
 
     The result is in the order of the input. `on_progress` gets the number of sentences done after each batch.
     """
-    return Translator(IncrementalDecoder(model.eval()), config).translate(sources, on_progress)
+    return Translator(build_decoder(model.eval()), config).translate(sources, on_progress)
 
 
 class Translator:
@@ -35,7 +35,7 @@ class Translator:
     shared among cores.
     """
 
-    def __init__(self, decoder: IncrementalDecoder, config: DecodeConfig) -> None:
+    def __init__(self, decoder: StepDecoder, config: DecodeConfig) -> None:
         self._decoder, self._config = decoder, config
 
     def translate(
@@ -71,7 +71,7 @@ class Translator:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(num_threads)  # the workers' 1 is what torch would give to every later thread
 
-    def _decode(self, sources: Sequence[Sequence[int]], decoder: IncrementalDecoder) -> list[Hypothesis]:
+    def _decode(self, sources: Sequence[Sequence[int]], decoder: StepDecoder) -> list[Hypothesis]:
         search = greedy_search if self._config.beam_size == 1 else beam_search
         return search(decoder, source_batch(sources, self._decoder.device), self._config)
 
@@ -79,7 +79,7 @@ class Translator:
 class _Interruptible:
     """A decoder whose next step can be refused, so that no thread goes on when nobody waits for it any more."""
 
-    def __init__(self, decoder: IncrementalDecoder) -> None:
+    def __init__(self, decoder: StepDecoder) -> None:
         self._decoder = decoder
         self._interrupted = threading.Event()
         self.start = decoder.start
@@ -87,7 +87,7 @@ class _Interruptible:
     def interrupt(self) -> None:
         self._interrupted.set()
 
-    def step(self, pieces: Tensor, state: DecoderState) -> Tensor:
+    def step(self, pieces: Tensor, state: SearchState) -> Tensor:
         if self._interrupted.is_set():
             raise CancelledError
         return self._decoder.step(pieces, state)

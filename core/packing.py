@@ -19,10 +19,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from core.data.batching import Batch
 from core.data.split import ParallelSplit, Sentences
-from core.data.vocabulary import BOS_ID, EOS_ID
+from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 # A group ends before a sentence that is longer than its shortest one by this factor, and a piece more: with a smaller
 # one an unsorted batch falls into many groups of small products, with a larger one cells are padding to a large part.
@@ -251,6 +252,16 @@ class PackedBatch:
     encoder: AttentionPlan
     decoder: AttentionPlan
     cross: AttentionPlan
+
+    def padded(self) -> Batch:
+        """The same sentences, in the same order, padded on the right."""
+        sources, targets = self.encoder.queries.lengths.tolist(), self.decoder.queries.lengths.tolist()
+        return Batch(
+            *(
+                nn.utils.rnn.pad_sequence(rows.split(lengths), batch_first=True, padding_value=PAD_ID)
+                for rows, lengths in ((self.src, sources), (self.tgt_in, targets), (self.tgt_out, targets))
+            )
+        )
 
 
 def pack(split: ParallelSplit, indices: NDArray[np.integer], device: torch.device) -> PackedBatch:

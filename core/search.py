@@ -8,14 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
 from core.config import DecodeConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from core.incremental import DecoderState, IncrementalDecoder
+
+
+class SearchState(Protocol):
+    """What a decoder keeps of a batch between two steps. `position`: pieces that it has been fed."""
+
+    position: int
+
+    def select_beams(self, parents: Tensor) -> None:
+        """Let each beam go on from the past of beam `parents` (B, k) int64 of its sentence."""
+
+    def select_sentences(self, rows: Tensor) -> None:
+        """Keep the sentences at `rows` (B',) int64, where each rows[i] is i or at least B'."""
+
+
+class StepDecoder(Protocol):
+    """A model, in eval mode, that decodes one position at a time. Several threads may use one, each with own states."""
+
+    device: torch.device
+
+    def start(self, src: Tensor, beam_size: int) -> SearchState:
+        """Read src (B, S), end symbols included; the state before the first step, for `beam_size` beams a sentence."""
+
+    def step(self, pieces: Tensor, state: SearchState) -> Tensor:
+        """Feed every beam's newest piece, (B, k) ids, and extend `state`.
+
+        Returns:
+            (B, k, V') logits of the next piece, V' >= V, minus infinity beyond V; the caller may write over them.
+        """
 
 
 @dataclass(frozen=True)
@@ -46,7 +73,7 @@ def source_batch(sources: Sequence[Sequence[int]], device: torch.device) -> Tens
 
 
 @torch.inference_mode()
-def greedy_search(decoder: IncrementalDecoder, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
+def greedy_search(decoder: StepDecoder, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
     """The most probable next piece, until the end symbol or the limit of input + `max_extra_pieces`.
 
     Args:
@@ -67,7 +94,7 @@ def greedy_search(decoder: IncrementalDecoder, src: Tensor, config: DecodeConfig
 
 
 @torch.inference_mode()
-def beam_search(decoder: IncrementalDecoder, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
+def beam_search(decoder: StepDecoder, src: Tensor, config: DecodeConfig) -> list[Hypothesis]:
     """The best-scoring hypothesis of each sentence (section 6.1: beam 4, alpha 0.6, at most input + 50 pieces).
 
     Each step looks at the 2k best continuations, so that k live ones are left even if k of them end. A sentence stops
@@ -167,7 +194,7 @@ class _Rows:
             setattr(self, field.name, getattr(self, field.name)[rows])
 
 
-def _leave(stopped: Tensor, rows: _Rows, state: DecoderState) -> None:
+def _leave(stopped: Tensor, rows: _Rows, state: SearchState) -> None:
     """Take the sentences at `stopped` (B,) bool out of the batch; the others stay, or fill the places of these."""
     if not stopped.any():
         return

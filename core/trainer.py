@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from core.architectures import build_model
 from core.averaging import member_steps
 from core.checkpoint import Checkpoint, CheckpointError
 from core.config import Precision, RunConfig
@@ -22,7 +23,7 @@ from core.packing import PackedBatch, pack
 from core.parallel import ALONE, Ranks
 from core.precision import float32_products, forward_types
 from core.schedule import learning_rate
-from core.transformer import Transformer
+from core.sequence_model import SequenceModel
 
 OnMetrics = Callable[[int, str, Mapping[str, float], float], None]
 """Called with the update's number, the split ("train" or "dev"), values by name, and the training seconds so far."""
@@ -52,14 +53,14 @@ class Evaluation:
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
 
-def batch_loss(model: Transformer, batch: PackedBatch, label_smoothing: float) -> LossSums:
+def batch_loss(model: SequenceModel, batch: PackedBatch, label_smoothing: float) -> LossSums:
     """Summed losses of one batch: its forward pass, and what of its backward pass the loss makes beforehand."""
     hidden = model.forward_packed(batch)
     return projected_cross_entropy(hidden, model.embedding.weight, batch.tgt_out, label_smoothing)
 
 
 @torch.inference_mode()
-def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int, ranks: Ranks = ALONE) -> Evaluation:
+def evaluate(model: SequenceModel, split: ParallelSplit, max_batch_tokens: int, ranks: Ranks = ALONE) -> Evaluation:
     """Cross-entropy of a split in eval mode; the value does not depend on how the split is cut into batches.
 
     Several ranks each take their part of the batches and all get the result.
@@ -79,7 +80,7 @@ def evaluate(model: Transformer, split: ParallelSplit, max_batch_tokens: int, ra
 class _Loss(nn.Module):
     """`batch_loss` as a module, which is what torch's data-parallel wrapper can wrap."""
 
-    def __init__(self, model: Transformer, label_smoothing: float, precision: Precision) -> None:
+    def __init__(self, model: SequenceModel, label_smoothing: float, precision: Precision) -> None:
         super().__init__()
         self.model, self.label_smoothing, self.precision = model, label_smoothing, precision
 
@@ -146,7 +147,7 @@ class Trainer:
         torch.manual_seed(seed)
         self.run, self.config, self.device, self.ranks = run, config, device, ranks
         self.train_split, self.dev_split = train_split, dev_split
-        self.model = Transformer(config.model).to(device)
+        self.model = build_model(config.model).to(device)
         if config.train.compiled and device.type == "cuda":
             self.model.compile_between_products()
         self._loss: nn.Module = _Loss(self.model, config.optim.label_smoothing, config.train.precision)
@@ -197,8 +198,16 @@ class Trainer:
         self._window.updates += 1
         self.step += 1
         with self._window.clock("optimizer"):
+            optim = self.config.optim
+            if optim.max_grad_norm is not None:
+                # DEPARTURE(5.3): max_grad_norm scales a longer gradient down to this norm, because recurrent and
+                # convolutional models of their own papers need it; the paper's training has none, and base has None.
+                nn.utils.clip_grad_norm_(self.model.parameters(), optim.max_grad_norm)
+            # DEPARTURE(5.3): learning_rate_scale multiplies Eq. 3; the paper's is 1. Other architectures are each given
+            # one of their own, and section 6.3 chose rates on the development set without saying which.
+            rate = optim.learning_rate_scale * learning_rate(self.step, self.config.model.d_model, optim.warmup_steps)
             for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate(self.step, self.config.model.d_model, self.config.optim.warmup_steps)
+                group["lr"] = rate
             self.optimizer.step()
         return loss / num_pieces
 

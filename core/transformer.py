@@ -15,6 +15,7 @@ from core.config import ModelConfig
 from core.data.vocabulary import PAD_ID
 from core.layers import Dropout, Embedding, FeedForward, LearnedPositions, ResidualNorm, SinusoidPositions
 from core.packing import AttentionPlan, PackedBatch
+from core.sequence_model import SequenceModel
 
 
 def padding_mask(pieces: Tensor) -> Tensor:
@@ -68,7 +69,7 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_norm(x, self.feed_forward(x))
 
 
-class Transformer(nn.Module):
+class Transformer(SequenceModel):
     """Encoder and decoder stacks over one shared, scaled embedding (Figure 1).
 
     Initial weights: the paper states none. Matrices keep torch's own start, uniform with variance 1 / (3 * inputs);
@@ -78,9 +79,7 @@ class Transformer(nn.Module):
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = Embedding(config.vocab_size, config.d_model)
+        super().__init__(config)
         self.encoder_positions = self._build_positions(config)
         self.decoder_positions = self._build_positions(config)
         self.dropout = Dropout(config.dropout)
@@ -147,12 +146,3 @@ class Transformer(nn.Module):
 
     def _embed_rows(self, pieces: Tensor, positions: nn.Module, plan: AttentionPlan) -> Tensor:
         return self.dropout(positions.add_at(self.embedding(pieces), plan.queries.positions))
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden states (..., d_model) -> scores before the softmax (..., V)."""
-        return self.embedding.logits(hidden)
-
-
-def num_parameters(model: nn.Module) -> int:
-    """Trainable numbers, each shared matrix counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())

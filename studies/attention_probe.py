@@ -27,7 +27,8 @@ from core.attention_measures import (
 )
 from core.data.grammar import DEFAULT_SEED, DEFAULT_SIZES, LANGUAGES, Example, detokenise, generate_splits
 from core.scoring.bootstrap import LEVEL, SAMPLES, SEED
-from core.transformer import Transformer, num_parameters
+from core.sequence_model import num_parameters
+from core.transformer import Transformer
 from results.attention_file import KINDS, SentenceAttention, save
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import RunFolder

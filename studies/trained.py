@@ -15,7 +15,7 @@ from results.run_folder import DAMAGED, RunFolder
 from studies.runs import Workspace
 
 if TYPE_CHECKING:
-    from core.transformer import Transformer
+    from core.sequence_model import SequenceModel
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class TrainedRun:
 
     record: RunRecord
     config: RunConfig
-    model: Transformer
+    model: SequenceModel
     vocabulary: Vocabulary
 
 
@@ -60,8 +60,8 @@ def load_run(folder: RunFolder) -> TrainedRun:
     Raises:
         ResultsError, CheckpointError, DataError: a file is missing or damaged.
     """
+    from core.architectures import build_model
     from core.checkpoint import load_payload
-    from core.transformer import Transformer
 
     try:
         record, result = folder.record(), folder.result()
@@ -75,7 +75,7 @@ def load_run(folder: RunFolder) -> TrainedRun:
     if payload.get("run") != record.run:
         raise ResultsError(f"{path} is of run {payload.get('run')}, not of {record.run}; {DAMAGED}")
     config = RunConfig.from_dict(payload["config"])
-    model = Transformer(config.model)
+    model = build_model(config.model)
     model.load_state_dict(payload["model"])
     return TrainedRun(record, config, model.eval(), _load_vocabulary(folder, result))
 

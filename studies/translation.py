@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.architecture_config import ModelConfig
 from core.config import DecodeConfig
 from core.data.corpus import DataError
 from studies.trained import TrainedRun
@@ -102,20 +103,20 @@ class LineTranslator:
     """
 
     def __init__(self, run: TrainedRun, decode: DecodeConfig) -> None:
+        from core.architectures import build_decoder
         from core.decode import Translator
-        from core.incremental import IncrementalDecoder
 
         model = run.config.model
         self._vocabulary = run.vocabulary
         self._most_pieces = _MOST_SOURCE_PIECES
-        if model.positions == "learned":
+        if isinstance(model, ModelConfig) and model.positions == "learned":
             self._most_pieces = min(self._most_pieces, model.max_learned_positions - decode.max_extra_pieces)
             if self._most_pieces < 1:
                 raise ValueError(
                     f"max_extra_pieces={decode.max_extra_pieces} leaves no room among the run's "
                     f"{model.max_learned_positions} learned positions; lower it"
                 )
-        self._translator: Translator = Translator(IncrementalDecoder(run.model), decode)
+        self._translator: Translator = Translator(build_decoder(run.model), decode)
 
     def check(self, file: Path) -> int:
         """Read a whole file and refuse now what `translate` would refuse later; its number of lines.

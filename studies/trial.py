@@ -26,8 +26,8 @@ from core.data.split import ParallelSplit
 from core.decode import translate
 from core.scoring.bleu import score_text
 from core.scoring.checks import check_references
+from core.sequence_model import SequenceModel, num_parameters
 from core.trainer import DivergedError, Trainer, evaluate
-from core.transformer import Transformer, num_parameters
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
@@ -168,7 +168,7 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
     _finish(record, folder, attempt, trainer, data, scores, phase)
 
 
-def _average(folder: RunFolder, run: str, plan: TrainConfig, model: Transformer) -> tuple[Member, ...]:
+def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceModel) -> tuple[Member, ...]:
     """Put the mean of the last checkpoints' weights into the model (6.1), where that is asked for."""
     steps = member_steps(plan)
     if not steps:
@@ -178,7 +178,7 @@ def _average(folder: RunFolder, run: str, plan: TrainConfig, model: Transformer)
     return average.members
 
 
-def _append_samples(file: Path, step: int, model: Transformer, split: ParallelSplit, data: PreparedData) -> None:
+def _append_samples(file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData) -> None:
     """Translate a few development sentences greedily, spread over the split, and append them as JSON lines."""
     chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
     hypotheses = translate(model, [split.src[i] for i in chosen], DecodeConfig(beam_size=1))
@@ -207,7 +207,7 @@ def _score_split(
     name: str,
     split_name: str,
     split: ParallelSplit,
-    model: Transformer,
+    model: SequenceModel,
     config: RunConfig,
     data: PreparedData,
     attempt: Attempt,

@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from core.complexity import num_parameters, training_flops
 from core.config import ModelConfig, TrainConfig, paper_base, paper_big
+from core.sequence_model import num_parameters as counted_parameters
 from core.transformer import Transformer
-from core.transformer import num_parameters as counted_parameters
 
 
 class Row(NamedTuple):

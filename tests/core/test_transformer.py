@@ -15,7 +15,8 @@ from core.config import ModelConfig
 from core.data.vocabulary import PAD_ID
 from core.layers import Dropout, FeedForward, ResidualNorm, sinusoid
 from core.loss import projected_cross_entropy
-from core.transformer import DecoderLayer, EncoderLayer, Transformer, causal_mask, num_parameters, padding_mask
+from core.sequence_model import num_parameters
+from core.transformer import DecoderLayer, EncoderLayer, Transformer, causal_mask, padding_mask
 
 BuildModel = Callable[..., Transformer]
 TIGHT = {"rtol": 0.0, "atol": 1e-10}

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from core.complexity import num_parameters
+from core.sequence_model import num_parameters as num_built_parameters
 from core.transformer import Transformer
-from core.transformer import num_parameters as num_built_parameters
 from studies import table3
 from studies.scales import PAPER, SCALES, SMALL, SMOKE, Scale
 from studies.study import Trial

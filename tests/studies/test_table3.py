@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from core.complexity import num_parameters
+from core.sequence_model import num_parameters as num_built_parameters
 from core.transformer import Transformer
-from core.transformer import num_parameters as num_built_parameters
 from results.records import PublishedTable3Row
 from studies.claim import METRICS
 from studies.rows import published_rows

@@ -1,0 +1,22 @@
+"""From sizes to a model, and from a model to the decoder that search drives: the one place that lists architectures."""
+
+from __future__ import annotations
+
+from core.architecture_config import ArchitectureConfig, ModelConfig
+from core.incremental import IncrementalDecoder
+from core.search import StepDecoder
+from core.sequence_model import SequenceModel
+from core.transformer import Transformer
+
+_MODELS: dict[type[ArchitectureConfig], type[SequenceModel]] = {ModelConfig: Transformer}
+_DECODERS: dict[type[SequenceModel], type[StepDecoder]] = {Transformer: IncrementalDecoder}
+
+
+def build_model(config: ArchitectureConfig) -> SequenceModel:
+    """A new model of these sizes, its weights drawn from torch's global generator: seed it first."""
+    return _MODELS[type(config)](config)
+
+
+def build_decoder(model: SequenceModel) -> StepDecoder:
+    """What decodes step by step with the weights that `model` has now; the model must be in eval mode."""
+    return _DECODERS[type(model)](model)

@@ -205,7 +205,7 @@ class LabelDecoder:
 
     @torch.no_grad()
     def step(self, pieces: Tensor, state: LabelState) -> Tensor:
-        """(B, k) ids, which decide nothing -> (B, k, V) logits: the end symbol's is all where the source has its own."""
+        """(B, k) ids, which decide nothing -> (B, k, V) logits; the end symbol alone where the source has it."""
         states = state.states[:, min(state.position, state.states.size(1) - 1)]
         logits = self._model.logits(states)  # (B, V)
         is_end = (state.position >= state.lengths - 1).unsqueeze(1)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from core.architecture_config import FeedForwardConfig, LabellerConfig, MemoryNetworkConfig, RecurrentLabellerConfig
-from core.baselines.recurrence import RecurrentLayer, lengths_of
+from core.baselines.recurrence import RecurrentLayer, last_real, lengths_of
 from core.data.vocabulary import EOS_ID, PAD_ID
 from core.layers import Dropout
 from core.sequence_model import SequenceModel
@@ -43,7 +43,7 @@ class Labeller(SequenceModel):
         """
         sources, targets = lengths_of(src), lengths_of(tgt_in)
         if bool((targets == 1).all()):
-            return last_real(self.label(src), sources)
+            return last_real(self.label(src), sources).unsqueeze(1)
         wrong = (targets != sources).nonzero().flatten().tolist()
         if wrong:
             raise ValueError(
@@ -51,11 +51,6 @@ class Labeller(SequenceModel):
                 f"{int(targets[wrong[0]])} were asked of {int(sources[wrong[0]])}; use an encoder-decoder"
             )
         return self.label(src)
-
-
-def last_real(states: Tensor, lengths: Tensor) -> Tensor:
-    """(B, S, d) -> (B, 1, d): those of the last real pieces."""
-    return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.size(-1)))
 
 
 class FeedForwardLabeller(Labeller):
@@ -148,7 +143,7 @@ class MemoryNetwork(Labeller):
         """Of each hop the weights (B, 1, T, S): those of every piece, or of the last alone where T is 1."""
         weights = self._hop(src)[1]
         if tgt_in.size(1) == 1:
-            weights = [last_real(each, lengths_of(src)) for each in weights]
+            weights = [last_real(each, lengths_of(src)).unsqueeze(1) for each in weights]
         return tuple(each.unsqueeze(1) for each in weights)
 
     def _hop(self, src: Tensor) -> tuple[Tensor, list[Tensor]]:

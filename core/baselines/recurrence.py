@@ -37,18 +37,16 @@ class RecurrentLayer(nn.Module):
         return self.kernel(x, None if state is None else self._for_kernel(state))[0]
 
     def read(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, State]:
-        """x (B, L, C) -> outputs (B, L, d), zero at padding, and the state after each sentence's last piece.
-
-        Args:
-            lengths: (B,) int64 on the CPU.
+        """x (B, L, C), padding on the right, and lengths (B,) int64 -> outputs (B, L, d), and the state after the last
+        real piece of each sentence.
         """
-        if bool((lengths == x.size(1)).all()):  # without packing a CPU has a faster kernel
+        if self.cell != "lstm" or bool((lengths == x.size(1)).all()):
             outputs, state = self.kernel(x)
-        else:
-            packed, state = self.kernel(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
-            outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.size(1))
-        state = state if isinstance(state, tuple) else (state,)
-        return outputs, tuple(part[0] for part in state)
+            return outputs, (last_real(outputs, lengths),) if self.cell != "lstm" else (state[0][0], state[1][0])
+        # The cell after the last piece is only to be had by packing, for which a CPU has a slower kernel.
+        packed, state = self.kernel(pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False))
+        outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.size(1))
+        return outputs, (state[0][0], state[1][0])
 
     def step(self, x: Tensor, state: State) -> State:
         """x (N, C): one piece more."""
@@ -77,9 +75,14 @@ def lengths_of(pieces: Tensor) -> Tensor:
     return (pieces != PAD_ID).sum(dim=1)
 
 
+def last_real(x: Tensor, lengths: Tensor) -> Tensor:
+    """x (B, L, d) -> (B, d): what stands at each sentence's last real piece."""
+    return x[torch.arange(x.size(0), device=x.device), lengths - 1]
+
+
 def reverse_within(x: Tensor, lengths: Tensor) -> Tensor:
     """x (B, L, ...), each sentence's real positions in the opposite order; padding stays where it is."""
     places = torch.arange(x.size(1), device=x.device)
-    ends = lengths.to(x.device).unsqueeze(1)
+    ends = lengths.unsqueeze(1)
     order = torch.where(places < ends, ends - 1 - places, places)  # (B, L)
     return x.gather(1, order.view(*order.shape, *[1] * (x.dim() - 2)).expand_as(x))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from core.architecture_config import RecurrentConfig
-from core.baselines.recurrence import RecurrentLayer, State, lengths_of, reverse_within
+from core.baselines.recurrence import RecurrentLayer, State, last_real, lengths_of, reverse_within
 from core.data.vocabulary import PAD_ID
 from core.layers import Dropout
 from core.sequence_model import SequenceModel
@@ -85,22 +85,24 @@ class RecurrentModel(SequenceModel):
 
     def encode(self, src: Tensor) -> Memory:
         """src (B, S) ids, padding on the right."""
-        config, lengths = self.config, lengths_of(src).cpu()
+        config, lengths = self.config, lengths_of(src)
         x = self.embedding(src)
         if config.reversed_source:
             x = reverse_within(x, lengths)
         states: list[State] = []
         for number, layer in enumerate(self.encoder_layers, start=1):
             below = self.dropout(x)
-            outputs, state = layer.read(below, lengths)
-            if number == 1 and self.backward_layer is not None:
-                other, final = self.backward_layer.read(reverse_within(below, lengths), lengths)
-                outputs = torch.cat((outputs, reverse_within(other, lengths)), dim=-1)
-                opening = torch.tanh(self.bridge(final[0])).chunk(config.num_layers, dim=-1)
-                states = [layer.state_of(hidden) for hidden in opening]
-            x = self._with_residual(number, outputs, x)
             if self.backward_layer is None:
+                outputs, state = layer.read(below, lengths)
                 states.append(state)
+            else:
+                outputs = layer(below)
+            if number == 1 and self.backward_layer is not None:
+                other = self.backward_layer(reverse_within(below, lengths))
+                outputs = torch.cat((outputs, reverse_within(other, lengths)), dim=-1)
+                openings = torch.tanh(self.bridge(last_real(other, lengths))).chunk(config.num_layers, dim=-1)
+                states = [layer.state_of(hidden) for hidden in openings]
+            x = self._with_residual(number, outputs, x)
         if config.reversed_source:
             x = reverse_within(x, lengths)
         keys = None if self.attention is None else self.attention.key(x)

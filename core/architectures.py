@@ -7,11 +7,17 @@ from core.architecture_config import (
     ByteNetConfig,
     ConvS2SConfig,
     ExtendedNeuralGPUConfig,
+    FeedForwardConfig,
+    MemoryNetworkConfig,
     ModelConfig,
+    RecurrentConfig,
+    RecurrentLabellerConfig,
 )
 from core.baselines.bytenet import ByteNet, ByteNetDecoder
 from core.baselines.convs2s import ConvS2S, ConvS2SDecoder
+from core.baselines.labellers import FeedForwardLabeller, LabelDecoder, MemoryNetwork, RecurrentLabeller
 from core.baselines.neural_gpu import ExtendedNeuralGPU, NeuralGPUDecoder
+from core.baselines.recurrent import RecurrentDecoder, RecurrentModel
 from core.incremental import IncrementalDecoder
 from core.search import StepDecoder
 from core.sequence_model import SequenceModel
@@ -22,12 +28,20 @@ _MODELS: dict[type[ArchitectureConfig], type[SequenceModel]] = {
     ConvS2SConfig: ConvS2S,
     ByteNetConfig: ByteNet,
     ExtendedNeuralGPUConfig: ExtendedNeuralGPU,
+    RecurrentConfig: RecurrentModel,
+    FeedForwardConfig: FeedForwardLabeller,
+    RecurrentLabellerConfig: RecurrentLabeller,
+    MemoryNetworkConfig: MemoryNetwork,
 }
 _DECODERS: dict[type[SequenceModel], type[StepDecoder]] = {
     Transformer: IncrementalDecoder,
     ConvS2S: ConvS2SDecoder,
     ByteNet: ByteNetDecoder,
     ExtendedNeuralGPU: NeuralGPUDecoder,
+    RecurrentModel: RecurrentDecoder,
+    FeedForwardLabeller: LabelDecoder,
+    RecurrentLabeller: LabelDecoder,
+    MemoryNetwork: LabelDecoder,
 }
 
 

@@ -268,6 +268,8 @@ def _score_split(
         "beam_size": config.decode.beam_size,
         "length_penalty": config.decode.length_penalty,
         "max_extra_pieces": config.decode.max_extra_pieces,
+        "never_below_greedy": config.decode.never_below_greedy,
+        "from_greedy": sum(hypothesis.from_greedy for hypothesis in hypotheses),
         "unfinished": sum(not hypothesis.finished for hypothesis in hypotheses),
         "line_feeds_replaced": sum("\n" in line for line in raw_output),
     }

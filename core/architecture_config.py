@@ -6,6 +6,7 @@ This module imports neither torch nor ray; `core.architectures` builds the model
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -23,6 +24,11 @@ def require(condition: bool, message: str) -> None:
     """
     if not condition:
         raise ValueError(message)
+
+
+def unfold(ratio: float, length: int) -> int:
+    """ceil(ratio * length); the product is rounded first, as 1.2 * 5 is a little above 6 in floats."""
+    return math.ceil(round(ratio * length, 6))
 
 
 def _require_sizes(config: Any, *names: str) -> None:
@@ -78,6 +84,97 @@ class ModelConfig:
             "set d_k and d_v explicitly",
         )
         return replace(self, num_heads=num_heads, d_k=self.d_model // num_heads, d_v=self.d_model // num_heads)
+
+
+@dataclass(frozen=True)
+class ConvS2SConfig:
+    """Sizes of a ConvS2S (Gehring et al. 2017); those of its English-German model by default.
+
+    `blocks` are the layers of the encoder, and likewise of the decoder: (units, kernel size) of each. `d_model` is the
+    width of words and of attention. The authors' words are 768 wide, and their output is cut to 512; here the table is
+    one. `weight_norm`: each weight has a direction and a length of its own, as in their training.
+    """
+
+    vocab_size: int
+    d_model: int = 768
+    blocks: tuple[tuple[int, int], ...] = ((512, 3),) * 9 + ((1024, 3),) * 4 + ((2048, 1),) * 2
+    dropout: float = 0.2
+    max_positions: int = 1024
+    weight_norm: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", tuple(tuple(block) for block in self.blocks))  # from JSON they are lists
+        _require_sizes(self, "vocab_size", "d_model", "max_positions")
+        require(
+            len(self.blocks) > 0 and all(len(block) == 2 and min(block) >= 1 for block in self.blocks),
+            f"blocks={self.blocks} must be one or more pairs (units, kernel size), all of at least 1",
+        )
+
+
+@dataclass(frozen=True)
+class ByteNetConfig:
+    """Sizes of a ByteNet (Kalchbrenner et al. 2016); those of its English-German model by default.
+
+    `d_model` is the width between blocks, twice that within. Encoder and decoder have `num_sets` sets of blocks each;
+    within a set dilations are 1, 2, 4, ... A source of S pieces is unfolded to ceil(`length_ratio` * S) +
+    `length_extra` places. `dropout` is on the last ReLU, as theirs; `block_dropout` on the output of every block.
+    """
+
+    vocab_size: int
+    d_model: int = 1600
+    num_sets: int = 6
+    set_size: int = 5
+    kernel_size: int = 3
+    length_ratio: float = 1.2
+    length_extra: int = 0
+    dropout: float = 0.1
+    # DEPARTURE(baselines): their 4.5M pairs needed none; small corpora do, as the Transformer's sub-layers have it.
+    block_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_sizes(self, "vocab_size", "d_model", "num_sets", "set_size", "kernel_size")
+        require(self.d_model % 2 == 0, f"d_model={self.d_model} is odd; blocks work at half of it")
+        require(self.kernel_size % 2 == 1, f"kernel_size={self.kernel_size} is even; the encoder's has a middle")
+        require(0.0 <= self.block_dropout < 1.0, f"block_dropout={self.block_dropout} must lie in [0, 1)")
+        require(1.0 <= self.length_ratio <= 10.0, f"length_ratio={self.length_ratio} must lie in [1, 10]")
+        require(self.length_extra >= 0, f"length_extra={self.length_extra} must be at least 0")
+
+    @property
+    def d_inner(self) -> int:
+        """Width within a block."""
+        return self.d_model // 2
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """Of the blocks of one side, in their order."""
+        return tuple(2**place for place in range(self.set_size)) * self.num_sets
+
+    def unfolded(self, length: int) -> int:
+        """Places of a source of `length` pieces."""
+        return unfold(self.length_ratio, length) + self.length_extra
+
+
+@dataclass(frozen=True)
+class ExtendedNeuralGPUConfig:
+    """Sizes of an Extended Neural GPU (Kaiser and Bengio 2016); those of its English-German model by default.
+
+    The state of a sentence is an image as long as the sentence, `image_width` wide, with `d_model` maps. A source of S
+    pieces has an image of ceil(`length_ratio` * S) columns, so that most outputs find room; it grows for longer ones.
+    Each step is `num_layers` gated convolutions of `kernel_size` squared.
+    """
+
+    vocab_size: int
+    d_model: int = 512
+    image_width: int = 4
+    num_layers: int = 2
+    kernel_size: int = 3
+    length_ratio: float = 1.2
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require_sizes(self, "vocab_size", "d_model", "image_width", "num_layers", "kernel_size")
+        require(self.kernel_size % 2 == 1, f"kernel_size={self.kernel_size} is even; a convolution here has a middle")
+        require(1.0 <= self.length_ratio <= 10.0, f"length_ratio={self.length_ratio} must lie in [1, 10]")
 
 
 @dataclass(frozen=True)
@@ -211,11 +308,16 @@ class MemoryNetworkConfig:
 LabellerConfig = FeedForwardConfig | RecurrentLabellerConfig | MemoryNetworkConfig
 """The sizes of what gives one output for each input piece, or one for the whole sentence, and no other number."""
 
-ArchitectureConfig = ModelConfig | RecurrentConfig | LabellerConfig
+ArchitectureConfig = (
+    ModelConfig | RecurrentConfig | ConvS2SConfig | ByteNetConfig | ExtendedNeuralGPUConfig | LabellerConfig
+)
 """The sizes of any architecture. All have `vocab_size`, `d_model` and `dropout`."""
 
 ARCHITECTURES: dict[str, type[ArchitectureConfig]] = {
     "transformer": ModelConfig,
+    "convs2s": ConvS2SConfig,
+    "bytenet": ByteNetConfig,
+    "extended_neural_gpu": ExtendedNeuralGPUConfig,
     "recurrent": RecurrentConfig,
     "feed_forward": FeedForwardConfig,
     "recurrent_labeller": RecurrentLabellerConfig,

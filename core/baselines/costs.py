@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from core.architecture_config import FeedForwardConfig, MemoryNetworkConfig, RecurrentConfig, RecurrentLabellerConfig
+from core.architecture_config import (
+    ByteNetConfig,
+    ConvS2SConfig,
+    ExtendedNeuralGPUConfig,
+    FeedForwardConfig,
+    MemoryNetworkConfig,
+    RecurrentConfig,
+    RecurrentLabellerConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,61 @@ class Cost:
     parameters: int
     per_source: float
     per_target: float
+
+
+def convs2s(config: ConvS2SConfig, sentence_pieces: float) -> Cost:
+    """Convolutions to twice the units, for the gate, and where units change the residual's map; in the decoder two
+    maps and two products with the sentence a layer, for its attention. With `weight_norm` a map has one number more
+    for each of its outputs, its length. The table of words is multiplied with in the decoder alone.
+    """
+    d, lengths = config.d_model, int(config.weight_norm)
+    widths = [config.blocks[0][0], *(units for units, _ in config.blocks)]
+    maps = [
+        *((kernel * before, 2 * units) for before, (units, kernel) in zip(widths, config.blocks, strict=False)),
+        *((before, units) for before, units in pairwise(widths) if before != units),
+        (d, widths[0]),
+        (widths[-1], d),
+    ]
+    attentions = [pair for units in widths[1:] for pair in ((units, d), (d, units))]
+    parameters = sum(inputs * outputs + (1 + lengths) * outputs for inputs, outputs in (*maps, *maps, *attentions))
+    per_side = sum(inputs * outputs for inputs, outputs in maps)
+    asked = sum(inputs * outputs for inputs, outputs in attentions) + 2 * len(config.blocks) * d * sentence_pieces
+    return Cost(
+        parameters=config.vocab_size * d + 2 * config.max_positions * d + parameters,
+        per_source=per_side,
+        per_target=per_side + asked + config.vocab_size * d,
+    )
+
+
+def bytenet(config: ByteNetConfig, sentence_pieces: float) -> Cost:
+    """Blocks of three maps; the encoder's work on unfolded sources, which are longer. Rounding up a source's places is
+    left out.
+    """
+    d, inner, k = config.d_model, config.d_inner, config.kernel_size
+    products = 2 * d * inner + k * inner * inner
+    block = products + 2 * inner + d + 2 * (d + 2 * inner)
+    num_blocks, places = len(config.dilations), config.length_ratio
+    if sentence_pieces:
+        places += config.length_extra / sentence_pieces
+    return Cost(
+        parameters=config.vocab_size * d + 2 * num_blocks * block + 2 * (d * d + d) + 2 * 2 * d,
+        per_source=places * num_blocks * products,
+        per_target=num_blocks * products + 2 * d * d + config.vocab_size * d,
+    )
+
+
+def extended_neural_gpu(config: ExtendedNeuralGPUConfig, sentence_pieces: float) -> Cost:
+    """Every piece is one step over the whole image, so nearly all of it grows with the sentence; the decoder's gates
+    read a tape too. Rounding up an image's columns, and its growth where a target is longer, are left out.
+    """
+    d, kernel = config.d_model, config.kernel_size**2
+    convolutions = config.num_layers * 3 * kernel * d * d
+    places = config.length_ratio * sentence_pieces * config.image_width
+    return Cost(
+        parameters=config.vocab_size * d + 3 * convolutions + 2 * config.num_layers * 3 * d,
+        per_source=places * convolutions,
+        per_target=places * 2 * convolutions + config.vocab_size * d,
+    )
 
 
 GATES = {"elman": 1, "gru": 3, "lstm": 4}
@@ -100,6 +164,9 @@ def memory_network(config: MemoryNetworkConfig, sentence_pieces: float) -> Cost:
 
 
 COSTS: dict[type, Callable[[Any, float], Cost]] = {
+    ConvS2SConfig: convs2s,
+    ByteNetConfig: bytenet,
+    ExtendedNeuralGPUConfig: extended_neural_gpu,
     RecurrentConfig: recurrent,
     FeedForwardConfig: feed_forward,
     RecurrentLabellerConfig: recurrent_labeller,

@@ -150,6 +150,7 @@ class Claim:
     reading: str = ""
     misquote: bool = False
     quoted: bool = False
+    own_sizes: bool = False
 
     def __post_init__(self) -> None:
         wrong = self._fault()
@@ -196,7 +197,7 @@ class Claim:
     @property
     def full_size(self) -> bool:
         """Whether it is about the paper's own sizes alone, so that no smaller scale has anything to say about it."""
-        return self.quoted or self.compute is not None
+        return self.quoted or self.own_sizes or self.compute is not None
 
 
 _NUM_TRIALS: dict[str, tuple[int, ...]] = {

@@ -32,7 +32,7 @@ from core.trainer import DivergedError, Trainer, evaluate
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
-from studies.work import AttentionProbe, Training, work_of
+from studies.work import AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe, Training, work_of
 
 HEARTBEAT_EVERY_SECONDS = 10.0
 NUM_SAMPLES = 3
@@ -97,10 +97,25 @@ def _carry_out(
         case AttentionProbe() as probe:
             from studies.attention_probe import measure
 
-            result = measure(probe, record, folder, workspace, device)
-            if not folder.is_newest(attempt):
-                raise SupersededError
-            folder.finish(result)
+            _conclude(folder, attempt, measure(probe, record, folder, workspace, device))
+        case ComplexityProbe() as probe:
+            from studies.complexity_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case StatementProbe() as probe:
+            from studies.statement_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case TaskProbe() as probe:
+            from studies.task_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+
+
+def _conclude(folder: RunFolder, attempt: Attempt, result: RunResult) -> None:
+    if not folder.is_newest(attempt):
+        raise SupersededError
+    folder.finish(result)
 
 
 def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
@@ -108,6 +123,8 @@ def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
     # Torch's own kind is for GPUs; its CPU allocator raises a plain RuntimeError.
     if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
         return None
+    if not isinstance(work_of(record.config), Training):
+        return "out of memory: run fewer at a time with --max-concurrent"
     tokens = record.config["train"]["micro_batch_tokens"]
     return (
         f"out of memory: lower micro_batch_tokens (now {tokens:,}), which is filled up to the same update by more "

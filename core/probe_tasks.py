@@ -24,8 +24,6 @@ Draw = Callable[[np.random.Generator, int, bool], "Examples"]
 
 FIRST_ID = EOS_ID + 1
 """Ids below are special symbols."""
-VOCAB_SIZE = 128
-"""Of every task."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,6 @@ class ProbeTask:
 
     Attributes:
         name: the task's.
-        shows: the property, in the lecture's words.
         description: what goes in and what should come out.
         answer: one "label" a sentence; "labels", one a piece; or a "sequence" of another length.
         chance: accuracy of what knows all but this. Of labels it is per piece, of sequences per whole output.
@@ -60,7 +57,6 @@ class ProbeTask:
     """
 
     name: str
-    shows: str
     description: str
     answer: Answer
     chance: float
@@ -178,7 +174,6 @@ def draw_marked(random: np.random.Generator, number: int, held_out: bool) -> Exa
 TASKS = (
     ProbeTask(
         "order",
-        "models word order",
         f"{ORDER_LENGTH} words with two of {_NAMES} names among them: which of the two came first",
         "label",
         1 / 2,
@@ -187,7 +182,6 @@ TASKS = (
     ),
     ProbeTask(
         "context",
-        "models context",
         f"a label for each word, by its class and that of the word before it, of {CONTEXT_CLASSES}",
         "labels",
         1 / CONTEXT_CLASSES,
@@ -196,7 +190,6 @@ TASKS = (
     ),
     ProbeTask(
         "length",
-        "takes input of any length",
         f"which of {_NAMES} names is among the words; trained on {SEEN_LENGTHS[0]} to {SEEN_LENGTHS[1]} words, "
         f"asked on {UNSEEN_LENGTHS[0]} to {UNSEEN_LENGTHS[1]}",
         "label",
@@ -206,7 +199,6 @@ TASKS = (
     ),
     ProbeTask(
         "output",
-        "output length differs from input length",
         f"{COPIED_LENGTHS[0]} to {COPIED_LENGTHS[1]} words, each to be left out or written twice, by its form",
         "sequence",
         0.0,
@@ -215,7 +207,6 @@ TASKS = (
     ),
     ProbeTask(
         "recall",
-        "keeps long sequences (no forgetting)",
         f"{RECALL_PAIRS} pairs of a key and one of {RECALL_VALUES} values, then a key: its value, from a distance of "
         f"{3 * RECALL_PAIRS // 4 + 1} pieces on",
         "label",
@@ -226,7 +217,6 @@ TASKS = (
     ),
     ProbeTask(
         "marked",
-        "tells important time steps apart",
         f"{MARKED_LENGTH} steps with one mark among {MARKED_SYMBOLS} symbols: the symbol after it",
         "label",
         1 / MARKED_SYMBOLS,
@@ -234,4 +224,4 @@ TASKS = (
         MARKED_LENGTH + 1,
     ),
 )
-"""In the order of the lecture's rows; its last row is counted, not trained."""
+"""One a property, by name."""

@@ -32,7 +32,7 @@ from core.trainer import DivergedError, Trainer, evaluate
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
-from studies.work import AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe, Training, work_of
+from studies.work import AttentionProbe, CapabilityProbe, ComplexityProbe, StatementProbe, TaskProbe, Training, work_of
 
 HEARTBEAT_EVERY_SECONDS = 10.0
 NUM_SAMPLES = 3
@@ -110,6 +110,10 @@ def _carry_out(
             from studies.task_probe import measure
 
             _conclude(folder, attempt, measure(probe, record.seed))
+        case CapabilityProbe() as probe:
+            from studies.capability_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record, device))
 
 
 def _conclude(folder: RunFolder, attempt: Attempt, result: RunResult) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from core.data.corpora import get_treebank, tree_format
 from core.data.prepare import PreparedData, prepare
 from core.data.split import ParallelSplit
 from core.decode import translate
+from core.parallel import ALONE, RankLostError, Ranks
 from core.scoring.references import READABLE_KINDS, Reference, TextReference, TreeReference
 from core.sequence_model import SequenceModel, num_parameters
 from core.trainer import DivergedError, Trainer, evaluate
@@ -36,18 +37,31 @@ from studies.work import AttentionProbe, Training, work_of
 HEARTBEAT_EVERY_SECONDS = 10.0
 NUM_SAMPLES = 3
 
+Join = Callable[[Callable[[str], None]], AbstractContextManager[Ranks]]
+"""Brings a training's other ranks up and joins them for the time of a block. It is given what writes down why the
+attempt failed, for the case that the process must end itself.
+"""
+
+
+def train_alone(_: Callable[[str], None]) -> AbstractContextManager[Ranks]:
+    """`Join` of one rank."""
+    return nullcontext(ALONE)
+
 
 class SupersededError(Exception):
     """A later attempt of the same run has started: this one was taken for dead and must not commit anything."""
 
 
-def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device) -> None:
+def execute(
+    record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, join: Join = train_alone
+) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
     One that is done, or that another process works on, is left alone; who seems to work on it gets a minute to show
     that it is not a dead command's last sign of life.
     How it ended is in its folder: `result.json`, or the attempt's `error.json` with the reason and `log.txt` with the
-    traceback. No error leaves this function, so one failed run leaves the others alone.
+    traceback. No error leaves this function, so one failed run leaves the others alone, save RankLostError: the run can
+    go on in a new process.
     """
     folder = RunFolder.create(workspace.runs, record)
     deadline = time.monotonic() + HEARTBEAT_SECONDS
@@ -59,11 +73,14 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
     torch.set_num_threads(num_threads)
     try:
         with _heartbeat(attempt):
-            _carry_out(record, folder, attempt, workspace, device)
+            _carry_out(record, folder, attempt, workspace, device, join)
     except SupersededError:
         pass  # the later attempt tells how the run ended
     except DivergedError as error:
         attempt.fail(str(error), status="diverged")
+    except RankLostError as error:
+        attempt.fail(str(error))
+        raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this run's reason and must not stop the others
         attempt.log_file.write_text(traceback.format_exc(), encoding="utf-8")
         attempt.fail(_out_of_memory(error, record) or f"{type(error).__name__}: {error}")
@@ -72,11 +89,11 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
 
 
 def _carry_out(
-    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device
+    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
 ) -> None:
     match work_of(record.config):
         case Training():
-            _train(record, folder, attempt, workspace, device)
+            _train(record, folder, attempt, workspace, device, join)
         case AttentionProbe() as probe:
             from studies.attention_probe import measure
 
@@ -130,7 +147,9 @@ class Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
-def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device) -> None:
+def _train(
+    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
+) -> None:
     config = RunConfig.from_dict(record.config)
     phase = Phases()
     with phase("setup"):
@@ -142,10 +161,6 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
             name: _reference(config.data, name, splits[name], workspace)
             for name in (config.data.dev_split, config.data.test_split)
         }
-        trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device)
-        earlier = newest_checkpoint([other.checkpoints for other in folder.attempts()])
-        if earlier is not None:
-            trainer.restore(load_checkpoint(earlier, record.run))
 
     def save(checkpoint: Checkpoint) -> None:
         if not folder.is_newest(attempt):
@@ -156,10 +171,17 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
         save_member(attempt.checkpoints, record.run, step, weights)
 
     def write_samples(step: int) -> None:
-        _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data)
+        greedy = replace(config.decode, beam_size=1)
+        _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data, greedy)
 
-    with phase("train"):
-        trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
+    with join(attempt.fail) as ranks:
+        with phase("setup"):
+            trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device, ranks)
+            earlier = ranks.follow_first(newest_checkpoint([other.checkpoints for other in folder.attempts()]))
+            if earlier is not None:
+                trainer.restore(load_checkpoint(earlier, record.run))
+        with phase("train"):
+            trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
     members = _average(folder, record.run, config.train, trainer.model)
     scores = []
     for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
@@ -179,6 +201,26 @@ def _reference(data: DataConfig, split_name: str, split: ParallelSplit, workspac
     return TextReference(split.tgt_lines, data.src, data.tgt)
 
 
+def assist(record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, ranks: Ranks) -> None:
+    """What a rank after the first does in a run that the first one carries out: it trains along and writes nothing.
+
+    Call it within the ranks' process group. Errors leave it, for the first rank to be told.
+    """
+    torch.set_num_threads(num_threads)
+    config = RunConfig.from_dict(record.config)
+    data = prepare(config.data, workspace.data)
+    train_split, dev_split = data.split("train"), data.split(config.data.dev_split)
+    trainer = Trainer(record.run, config, train_split, dev_split, record.seed, device, ranks)
+    earlier = ranks.follow_first(None)
+    if earlier is not None:
+        trainer.restore(load_checkpoint(earlier, record.run))
+    trainer.train(_do_nothing, _do_nothing, keep=_do_nothing)
+
+
+def _do_nothing(*_: object) -> None:
+    """In place of what the first rank writes."""
+
+
 def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceModel) -> tuple[Member, ...]:
     """Put the mean of the last checkpoints' weights into the model (6.1), where that is asked for."""
     steps = member_steps(plan)
@@ -189,10 +231,12 @@ def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceMode
     return average.members
 
 
-def _append_samples(file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData) -> None:
-    """Translate a few development sentences greedily, spread over the split, and append them as JSON lines."""
+def _append_samples(
+    file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
+) -> None:
+    """Translate a few development sentences, spread over the split, and append them as JSON lines."""
     chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
-    hypotheses = translate(model, [split.src[i] for i in chosen], DecodeConfig(beam_size=1))
+    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
     model.train()
     texts = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
     with file.open("a", encoding="utf-8") as lines:
@@ -240,6 +284,8 @@ def _score_split(
         "beam_size": config.decode.beam_size,
         "length_penalty": config.decode.length_penalty,
         "max_extra_pieces": config.decode.max_extra_pieces,
+        "never_below_greedy": config.decode.never_below_greedy,
+        "from_greedy": sum(hypothesis.from_greedy for hypothesis in hypotheses),
         "unfinished": sum(not hypothesis.finished for hypothesis in hypotheses),
         "line_feeds_replaced": sum("\n" in line for line in raw_output),
     }

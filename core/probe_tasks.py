@@ -143,20 +143,27 @@ def draw_output(random: np.random.Generator, number: int, held_out: bool) -> Exa
     return Examples(_ended(FIRST_ID + forms, lengths), tgt)
 
 
-RECALL_PAIRS, RECALL_KEYS, RECALL_VALUES = 16, 16, 4
+RECALL_LENGTH, RECALL_VALUES, FAR = 16, 4, 13
 
 
 def draw_recall(random: np.random.Generator, number: int, held_out: bool) -> Examples:
-    """Pairs of a key and a value, each pair one piece, every key once; then a key; the answer is its value."""
-    keys = random.permuted(np.tile(np.arange(RECALL_KEYS), (number, 1)), axis=1)[:, :RECALL_PAIRS]
+    """Pairs of a key and a value, each pair one piece and every key once; then a key; the answer is its value.
+
+    In training any number of the pairs is replaced by blanks, so that there are easy examples to begin with; held out
+    are inputs without blanks.
+    """
+    keys = random.permuted(np.tile(np.arange(RECALL_LENGTH), (number, 1)), axis=1)
     values = random.integers(0, RECALL_VALUES, keys.shape)
-    asked = random.integers(0, RECALL_PAIRS, number)
-    rows = np.arange(number)
-    first_query = FIRST_ID + RECALL_VALUES
-    queries = first_query + keys[rows, asked]
-    pairs = first_query + RECALL_KEYS + keys * RECALL_VALUES + values
-    src = np.concatenate((pairs, queries[:, None]), axis=1)
-    return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_PAIRS - asked)
+    asked, rows = random.integers(0, RECALL_LENGTH, number), np.arange(number)
+    blank = FIRST_ID + RECALL_VALUES
+    query = blank + 1
+    pairs = query + RECALL_LENGTH + keys * RECALL_VALUES + values
+    if not held_out:
+        is_blank = random.random(keys.shape) < random.random((number, 1))
+        is_blank[rows, asked] = False
+        pairs = np.where(is_blank, blank, pairs)
+    src = np.concatenate((pairs, query + keys[rows, asked][:, None]), axis=1)
+    return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_LENGTH - asked)
 
 
 MARKED_LENGTH, MARKED_SYMBOLS = 24, 8
@@ -207,13 +214,13 @@ TASKS = (
     ),
     ProbeTask(
         "recall",
-        f"{RECALL_PAIRS} pairs of a key and one of {RECALL_VALUES} values, then a key: its value, from a distance of "
-        f"{3 * RECALL_PAIRS // 4 + 1} pieces on",
+        f"{RECALL_LENGTH} pairs of a key and one of {RECALL_VALUES} values, then a key: its value, where the pair lies "
+        f"{FAR} or more pieces back",
         "label",
         1 / RECALL_VALUES,
         draw_recall,
-        RECALL_PAIRS + 2,
-        far=3 * RECALL_PAIRS // 4 + 1,
+        RECALL_LENGTH + 2,
+        far=FAR,
     ),
     ProbeTask(
         "marked",

@@ -43,6 +43,12 @@ class Property:
     metric: str
     lecture: tuple[bool, ...]
 
+    def threshold(self, has_it: bool) -> tuple[float, Bound]:
+        """The number that its metric is held against, and on which side of it one has the property, or has it not."""
+        if self.id == "parallel":
+            return WAITS, "<" if has_it else ">="
+        return HAS_IT, ">=" if has_it else "<"
+
 
 COLUMNS = ("feed-forward", "recurrent", "encoder-decoder", "encoder-decoder + attention", "Transformer")
 PROPERTIES = tuple(
@@ -127,15 +133,20 @@ def _change(subject: Subject) -> Callable[[RunConfig], RunConfig]:
     return change
 
 
+def claim_id(row: Property, subject: Subject) -> str:
+    """Of a cell's claim."""
+    return f"capabilities.{row.id}.{subject.trial}"
+
+
 def _claims() -> Iterator[Claim]:
     for number, row in enumerate(PROPERTIES, start=1):
         for subject in SUBJECTS:
             if subject.column is None:
                 continue
             has_it = row.lecture[subject.column]
-            expected, bound = _threshold(row, has_it)
+            expected, bound = row.threshold(has_it)
             yield Claim(
-                id=f"capabilities.{row.id}.{subject.trial}",
+                id=claim_id(row, subject),
                 cell=f"the lectures' table, row {number}, {COLUMNS[subject.column]}",
                 statement=f"{subject.label[0].upper()}{subject.label[1:]}: {row.label}, {'yes' if has_it else 'no'}.",
                 kind="threshold",
@@ -146,12 +157,6 @@ def _claims() -> Iterator[Claim]:
                 bound=bound,
                 reading=subject.label if subject.column == 0 else "",
             )
-
-
-def _threshold(row: Property, has_it: bool) -> tuple[float, Bound]:
-    if row.id == "parallel":
-        return WAITS, "<" if has_it else ">="
-    return HAS_IT, ">=" if has_it else "<"
 
 
 STUDY = Study(

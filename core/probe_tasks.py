@@ -97,7 +97,7 @@ def draw_order(random: np.random.Generator, number: int, held_out: bool) -> Exam
     return Examples(_full(src), names[:, :1])
 
 
-CONTEXT_CLASSES, CONTEXT_LENGTHS = 4, (6, 10)
+CONTEXT_CLASSES, CONTEXT_FORMS, CONTEXT_LENGTHS = 4, 2, (3, 6)
 
 
 def draw_context(random: np.random.Generator, number: int, held_out: bool) -> Examples:
@@ -105,10 +105,10 @@ def draw_context(random: np.random.Generator, number: int, held_out: bool) -> Ex
     tells anything (a Latin square). Before the first word is a class 0."""
     low, high = CONTEXT_LENGTHS
     lengths = random.integers(low, high + 1, number)
-    words = random.integers(0, 4 * CONTEXT_CLASSES, (number, high))
+    words = random.integers(0, CONTEXT_FORMS * CONTEXT_CLASSES, (number, high))
     classes = words % CONTEXT_CLASSES
     before = np.pad(classes, ((0, 0), (1, 0)))[:, :-1]
-    labels = FIRST_ID + 4 * CONTEXT_CLASSES + (classes + before) % CONTEXT_CLASSES
+    labels = FIRST_ID + CONTEXT_FORMS * CONTEXT_CLASSES + (classes + before) % CONTEXT_CLASSES
     return Examples(_ended(FIRST_ID + words, lengths), _ended(labels, lengths))
 
 
@@ -125,7 +125,7 @@ def draw_length(random: np.random.Generator, number: int, held_out: bool) -> Exa
     return Examples(_ended(src, lengths), names[:, None])
 
 
-COPIED_WORDS, COPIED_LENGTHS = 4, (2, 5)
+COPIED_WORDS, COPIED_LENGTHS = 4, (2, 4)
 
 
 def draw_output(random: np.random.Generator, number: int, held_out: bool) -> Examples:

@@ -92,14 +92,14 @@ SUBJECTS = (
         "encoder_decoder",
         "encoder-decoder",
         2,
-        RecurrentConfig.sutskever(VOCAB_SIZE, num_layers=1, d_model=D_MODEL),
+        RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL),
         2e-3,
     ),
     Subject(
         "attention",
         "encoder-decoder + attention",
         3,
-        RecurrentConfig.bahdanau(VOCAB_SIZE, d_model=D_MODEL, cell="lstm"),
+        RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL, attention="bahdanau"),
         2e-3,
     ),
     Subject(

@@ -11,6 +11,7 @@ import pytest
 from core.data.vocabulary import EOS_ID
 from core.probe_tasks import (
     CONTEXT_CLASSES,
+    CONTEXT_FORMS,
     FIRST_ID,
     MARKED_LENGTH,
     MARKED_SYMBOLS,
@@ -46,7 +47,7 @@ def solve_order(pieces: list[int]) -> list[int]:
 
 def solve_context(pieces: list[int]) -> list[int]:
     classes = [0] + [(piece - FIRST_ID) % CONTEXT_CLASSES for piece in pieces]
-    first = FIRST_ID + 4 * CONTEXT_CLASSES
+    first = FIRST_ID + CONTEXT_FORMS * CONTEXT_CLASSES
     return [first + (before + own) % CONTEXT_CLASSES for before, own in pairwise(classes)]
 
 
@@ -121,10 +122,10 @@ def test_of_two_names_each_comes_first_as_often() -> None:
 
 def test_neither_a_words_class_nor_the_one_before_tells_its_label() -> None:
     counts = np.zeros((2, CONTEXT_CLASSES, CONTEXT_CLASSES))  # (own or before, class, label)
-    for pieces, labels in rows(BY_NAME["context"].draw(np.random.default_rng(0), 1_500, True)):
+    for pieces, labels in rows(BY_NAME["context"].draw(np.random.default_rng(0), 3_000, True)):
         classes = [(piece - FIRST_ID) % CONTEXT_CLASSES for piece in pieces]
         for place in range(1, len(pieces)):
-            label = labels[place] - FIRST_ID - 4 * CONTEXT_CLASSES
+            label = labels[place] - FIRST_ID - CONTEXT_FORMS * CONTEXT_CLASSES
             counts[0, classes[place], label] += 1
             counts[1, classes[place - 1], label] += 1
     shares = counts / counts.sum(axis=2, keepdims=True)

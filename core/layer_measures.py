@@ -35,7 +35,11 @@ def longest_chain(layer: nn.Module, n: int, d: int) -> int:
 
     An operation is one of torch's, whatever it works on: the product of two matrices is one, as in Table 1.
     """
-    output = layer(torch.ones(1, n, d, requires_grad=True))
+    return operations_in_turn(layer(torch.ones(1, n, d, requires_grad=True)))
+
+
+def operations_in_turn(output: Tensor) -> int:
+    """`longest_chain` of whatever `output` was computed from, as far as gradients lead back."""
     length: dict[Node, int] = {}
     stack = [output.grad_fn]
     while stack:  # a recursion would be as deep as the chain

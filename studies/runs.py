@@ -5,10 +5,11 @@ Needs neither torch nor ray: listing, planning and asking for the state answer a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.config import DataConfig, RunConfig
 from results import provenance
@@ -18,6 +19,9 @@ from studies.registry import get_study
 from studies.scales import PAPER, Scale
 from studies.study import Study
 from studies.work import TRAINING, Training, Work
+
+if TYPE_CHECKING:
+    from core.data.corpus import Corpus
 
 MOST_SEEDS = 10_000
 _ROOT = Path(__file__).resolve().parent.parent
@@ -92,16 +96,23 @@ def _provenance() -> dict:
 
 def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
     """What a configuration needs and is not here, with what to do; None if nothing. Reads no text."""
-    return corpus_obstacle(config.data.corpus, (config.data.src, config.data.tgt), cache_dir)
+    from core.data import corpora  # here, as listing needs no corpus and must answer at once
+
+    return _obstacle(lambda: corpora.get_pairs(config.data, cache_dir), (config.data.src, config.data.tgt), cache_dir)
 
 
 def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
     """Why a run cannot begin on these languages of a corpus, and what to do; None where it can."""
-    from core.data import corpora  # here, as listing needs no corpus and must answer at once
+    from core.data import corpora
+
+    return _obstacle(lambda: corpora.get(name, cache_dir), languages, cache_dir)
+
+
+def _obstacle(find: Callable[[], Corpus], languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
     from core.data.corpus import DataError
 
     try:
-        return corpora.get(name, cache_dir).obstacle(cache_dir, languages)
+        return find().obstacle(cache_dir, languages)
     except (ValueError, DataError) as error:
         return str(error)
 
@@ -112,7 +123,7 @@ def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
 
     if missing_corpus(config, cache_dir):
         return "none"
-    return corpora.get(config.data.corpus, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
+    return corpora.get_pairs(config.data, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
 
 
 def plan_runs(

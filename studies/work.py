@@ -128,10 +128,23 @@ class TaskProbe(_Alone):
     full_size: ClassVar[bool] = False
 
 
-Work = Training | AttentionProbe | ComplexityProbe | StatementProbe | TaskProbe
+@dataclass(frozen=True)
+class CapabilityProbe(_Alone):
+    """Trains a small model on each of the made-up tasks of `core.probe_tasks` and asks it (`studies.capabilities`).
+
+    The model is that of the run's configuration, trained for as many updates at most. Sizes are the same at every
+    scale; updates are not, and a run belongs to the scale that it was asked for.
+    """
+
+    learning_rate: float
+    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py",)
+    full_size: ClassVar[bool] = False
+
+
+Work = Training | AttentionProbe | ComplexityProbe | StatementProbe | TaskProbe | CapabilityProbe
 TRAINING = Training()
 
-_KINDS = {kind.__name__: kind for kind in (AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe)}
+_KINDS = {kind.__name__: kind for kind in (AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe, CapabilityProbe)}
 
 
 @cache

@@ -8,7 +8,7 @@ and by what code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -118,7 +118,7 @@ class TaskProbe(_Alone):
     Attributes:
         task: one of `studies.task_probe.TASKS`.
         variant: what is compared: an attention function, or a kind of positions.
-        size: d_k, or how many times as long as in training a sequence is.
+        size: d_k, or how many times as long as the longest in training a sequence is.
     """
 
     task: Literal["recall", "longer"]
@@ -165,5 +165,5 @@ def work_of(config: Mapping[str, Any]) -> Work:
     kind = _KINDS.get(stored.get("kind"))
     if kind is None:
         raise ValueError(f"a run that does {stored.get('kind')!r} is not known here; known: {', '.join(_KINDS)}")
-    names = kind.__dataclass_fields__
+    names = {field.name for field in fields(kind)}
     return kind(**{name: value for name, value in stored.items() if name in names})

@@ -18,7 +18,7 @@ from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
 from studies.scales import Scale
 from studies.study import Study
-from studies.work import TRAINING, Training, Work
+from studies.work import TRAINING, TRAINS, Work
 
 if TYPE_CHECKING:
     from core.data.corpus import Corpus
@@ -74,7 +74,7 @@ class PlannedRun:
     @property
     def trains(self) -> bool:
         """Whether it costs a training."""
-        return isinstance(self.work, Training)
+        return isinstance(self.work, TRAINS)
 
 
 @cache
@@ -149,7 +149,7 @@ def plan_runs(
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
-        config = trial.config(scale)
+        config, work = trial.config(scale), trial.work_at(scale)
         if config.data not in data_states:  # most trials of a study share one
             data_states[config.data] = (
                 missing_corpus(config, workspace.data),
@@ -157,11 +157,11 @@ def plan_runs(
             )
         missing, fingerprint = data_states[config.data]
         needed: list[PlannedRun | None] = [None] * num_seeds
-        if trial.work.measures is not None:
-            other, name = trial.work.measures
+        if work.measures is not None:
+            other, name = work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
         for seed, needs in enumerate(needed, start=1):
-            stored = config.to_dict() | trial.work.to_config(needs and needs.record.run)
+            stored = config.to_dict() | work.to_config(needs and needs.record.run)
             run = provenance.run_id(study.name, trial.name, seed, scale.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
@@ -179,7 +179,7 @@ def plan_runs(
                 status = RunStatus("blocked", missing)
             else:
                 status = folder.status() if folder.path.exists() else RunStatus("queued")
-            planned.append(PlannedRun(record, config, folder, status, trial.work, needs))
+            planned.append(PlannedRun(record, config, folder, status, work, needs))
     return planned
 
 

@@ -16,7 +16,7 @@ from results import provenance
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
-from studies.scales import Scale
+from studies.scales import PAPER, Scale
 from studies.study import Study
 from studies.work import TRAINING, TRAINS, Work
 
@@ -131,6 +131,7 @@ def plan_runs(
 ) -> list[PlannedRun]:
     """All runs of a study at a scale, for seeds 1 to `num_seeds`, in the study's order.
 
+    What has sizes of its own (`Work.full_size`) is the same run at every scale, and belongs to the paper's.
     A run whose corpus this version does not have is planned too, with the status `blocked` and the reason; its id is
     provisional.
 
@@ -149,26 +150,28 @@ def plan_runs(
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
-        config, work = trial.config(scale), trial.work_at(scale)
-        if config.data not in data_states:  # most trials of a study share one
+        work = trial.work_at(scale)
+        at = PAPER if work.full_size else scale
+        config = trial.config(at)
+        if work.reads_corpus and config.data not in data_states:  # most trials of a study share one
             data_states[config.data] = (
                 missing_corpus(config, workspace.data),
                 data_fingerprint(config, workspace.data),
             )
-        missing, fingerprint = data_states[config.data]
+        missing, fingerprint = data_states[config.data] if work.reads_corpus else (None, "none")
         needed: list[PlannedRun | None] = [None] * num_seeds
         if work.measures is not None:
             other, name = work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
         for seed, needs in enumerate(needed, start=1):
             stored = config.to_dict() | work.to_config(needs and needs.record.run)
-            run = provenance.run_id(study.name, trial.name, seed, scale.name, stored, fingerprint, code_version())
+            run = provenance.run_id(study.name, trial.name, seed, at.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
                 study=study.name,
                 trial=trial.name,
                 seed=seed,
-                scale=scale.name,
+                scale=at.name,
                 config=stored,
                 code_version=code_version(),
                 data_fingerprint=fingerprint,

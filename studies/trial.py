@@ -34,7 +34,18 @@ from core.trainer import DivergedError, Trainer, evaluate
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
-from studies.work import AttentionProbe, BaselineParser, Redecoding, SelfTraining, Training, work_of
+from studies.work import (
+    AttentionProbe,
+    BaselineParser,
+    CapabilityProbe,
+    ComplexityProbe,
+    Redecoding,
+    SelfTraining,
+    StatementProbe,
+    TaskProbe,
+    Training,
+    work_of,
+)
 
 if TYPE_CHECKING:
     from studies.self_training import Silver
@@ -107,18 +118,34 @@ def _carry_out(
         case AttentionProbe() as probe:
             from studies.attention_probe import measure
 
-            _finish_measuring(measure(probe, record, folder, workspace, device), folder, attempt)
+            _conclude(folder, attempt, measure(probe, record, folder, workspace, device))
+        case ComplexityProbe() as probe:
+            from studies.complexity_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case StatementProbe() as probe:
+            from studies.statement_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case TaskProbe() as probe:
+            from studies.task_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case CapabilityProbe() as probe:
+            from studies.capability_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record, device))
         case Redecoding() as work:
             from studies.redecoding import measure
 
-            _finish_measuring(measure(work, record, workspace, device), folder, attempt)
+            _conclude(folder, attempt, measure(work, record, workspace, device))
         case BaselineParser() as work:
             from studies.baseline_parsers import measure
 
-            _finish_measuring(measure(work, record, folder, workspace), folder, attempt)
+            _conclude(folder, attempt, measure(work, record, folder, workspace))
 
 
-def _finish_measuring(result: RunResult, folder: RunFolder, attempt: Attempt) -> None:
+def _conclude(folder: RunFolder, attempt: Attempt, result: RunResult) -> None:
     if not folder.is_newest(attempt):
         raise SupersededError
     folder.finish(result)
@@ -129,6 +156,8 @@ def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
     # Torch's own kind is for GPUs; its CPU allocator raises a plain RuntimeError.
     if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
         return None
+    if not isinstance(work_of(record.config), Training):
+        return "out of memory: run fewer at a time with --max-concurrent"
     tokens = record.config["train"]["micro_batch_tokens"]
     return (
         f"out of memory: lower micro_batch_tokens (now {tokens:,}), which is filled up to the same update by more "

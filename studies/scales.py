@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig, paper_base
+from studies import parsing_scales
+from studies.parsing_scales import ParsingScale
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class SeedSpread:
 class Scale:
     """Attributes:
     base: the configuration of Table 3's base row at this scale.
+    parsing: those of Table 4's rows.
     cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
     gpus_per_trial: GPUs of one trial.
     seed_spread: by metric, what was known beforehand; it is what few seeds are judged by (`studies.inference`).
@@ -42,6 +45,7 @@ class Scale:
     name: str
     description: str
     base: RunConfig
+    parsing: ParsingScale
     cpus_per_trial: int
     gpus_per_trial: int
     seed_spread: Mapping[str, SeedSpread]
@@ -76,6 +80,7 @@ SMOKE = Scale(
         ),
         decode=DecodeConfig(batch_sentences=100),
     ),
+    parsing=parsing_scales.SMOKE,
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={
@@ -130,6 +135,7 @@ SMALL = Scale(
         ),
         decode=DecodeConfig(),
     ),
+    parsing=parsing_scales.SMALL,
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={},
@@ -145,6 +151,7 @@ PAPER = Scale(
             corpus="wmt14", src="en", tgt="de", vocab_size=37_000, dev_split="newstest2013", test_split="newstest2014"
         ),
     ),
+    parsing=parsing_scales.PAPER,
     cpus_per_trial=1,
     gpus_per_trial=8,
     seed_spread=dict.fromkeys(

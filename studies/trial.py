@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,6 +31,7 @@ from core.parallel import ALONE, RankLostError, Ranks
 from core.scoring.references import READABLE_KINDS, Reference, TextReference, TreeReference
 from core.sequence_model import SequenceModel, num_parameters
 from core.trainer import DivergedError, Trainer, evaluate
+from results import provenance
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
@@ -69,7 +70,11 @@ class SupersededError(Exception):
 
 
 def execute(
-    record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, join: Join = train_alone
+    record: RunRecord,
+    workspace: Workspace,
+    num_threads: int,
+    device: torch.device,
+    join: Join = train_alone,
 ) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
@@ -104,9 +109,15 @@ def execute(
         attempt.close()
 
 
+def _machine(device: torch.device, ranks: Ranks) -> dict[str, Any]:
+    gpus = [torch.cuda.get_device_name(device)] * ranks.world_size if device.type == "cuda" else []
+    return {**provenance.machine(), "gpus": gpus, "ranks": ranks.world_size}
+
+
 def _carry_out(
     record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
 ) -> None:
+    attempt.record_machine(_machine(device, ALONE))
     match work_of(record.config):
         case Training():
             _train(record, folder, attempt, workspace, device, join)
@@ -230,6 +241,7 @@ def _train(
         _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data, greedy)
 
     with join(attempt.fail) as ranks:
+        attempt.record_machine(_machine(device, ranks))
         with phase("setup"):
             trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device, ranks)
             earlier = ranks.follow_first(newest_checkpoint([other.checkpoints for other in folder.attempts()]))

@@ -103,13 +103,24 @@ def test_finished_runs_give_the_machines_rate(workspace: Workspace, pretend: Pre
     runs = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base", "N2"))
     for run in runs:
         pretend(run, {"dev_ppl": 9.0})
-    finished = [(run.record, run.folder.result()) for run in runs]
+    finished = [(run.record, run.folder.result(), run.folder.machine()) for run in runs]
     (device,) = measured_devices(finished, SMOKE)
     rates = [training_flops(run.config.model, run.config.train, SMOKE.sentence_pieces) for run in runs]
     assert device.flops == pytest.approx(sum(rates) / 2)  # the median of two
     assert (device.type, device.measured, device.overhead) == (CPU, True, 1.0)
     assert "2 finished runs at smoke" in device.basis
     assert measured_devices(finished, SMALL) == []
+
+
+def test_the_rate_is_of_one_device_however_many_ranks_a_run_had(workspace: Workspace, pretend: Pretend) -> None:
+    (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
+    pretend(run, {"dev_ppl": 9.0})
+    (alone,), (on_cores,), (on_gpus,) = (
+        measured_devices([(run.record, run.folder.result(), machine)], SMOKE)
+        for machine in ({"ranks": 1, "gpus": []}, {"ranks": 4, "gpus": []}, {"ranks": 2, "gpus": ["H100", "H100"]})
+    )
+    assert (on_cores.type, alone.flops / on_cores.flops) == (CPU, pytest.approx(4))
+    assert (on_gpus.type, alone.flops / on_gpus.flops) == ("H100", pytest.approx(2))
 
 
 A100_FLOAT = Device("A100", "float32", 1.0, "stated")

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from core.architecture_config import (
     ArchitectureConfig,
+    ConvS2SConfig,
     ModelConfig,
     architecture_from_dict,
     architecture_to_dict,
@@ -169,11 +170,11 @@ class RunConfig:
             "they are one vocabulary",
         )
         longest = self.data.max_train_pieces + self.decode.max_extra_pieces
+        limited = isinstance(self.model, ModelConfig | ConvS2SConfig)
+        limit = self.model.most_positions if limited else None
         require(
-            not isinstance(self.model, ModelConfig)
-            or self.model.positions == "sinusoid"
-            or self.model.max_learned_positions >= longest,
-            f"max_learned_positions={self.model.max_learned_positions} must be at least {longest}, "
+            limit is None or limit >= longest,
+            f"max_learned_positions={limit} must be at least {longest}, "
             "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
         )
 

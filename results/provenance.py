@@ -29,7 +29,7 @@ def collect() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "platform": platform.platform(),
-        "hardware": {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": _memory_gib()},
+        "hardware": {"cpu": cpu_model(), "cores": os.cpu_count(), "memory_gib": _memory_gib()},
         "gpus": list(_gpus()),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         **_git_state(SOURCE_ROOT),
@@ -43,7 +43,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux

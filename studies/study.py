@@ -24,7 +24,8 @@ def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: st
 class Trial:
     """One configuration that must be run: a change relative to the scale's base, so that it exists at every scale.
 
-    `work` says what is done with it; what measures another trial's run has that trial's change.
+    `work` says what is done with it; what measures another trial's run has that trial's change. `to_budget`: it makes
+    as many updates as the scale's budget of operations allows, whatever one costs, instead of base's.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Trial:
     label: str
     change: Callable[[RunConfig], RunConfig]
     work: Work = TRAINING
+    to_budget: bool = False
 
     @property
     def trains(self) -> bool:
@@ -40,7 +42,8 @@ class Trial:
 
     def config(self, scale: Scale) -> RunConfig:
         """The complete configuration at a scale."""
-        return self.change(scale.base)
+        config = self.change(scale.base)
+        return scale.within_budget(config) if self.to_budget else config
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import torch
 
 from core.averaging import Member, average_members, find_members, member_steps, save_member
 from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
+from core.complexity import update_flops
 from core.config import DecodeConfig, RunConfig, TrainConfig
 from core.data.prepare import PreparedData, prepare
 from core.data.split import ParallelSplit
@@ -27,7 +28,9 @@ from core.decode import translate
 from core.scoring.bleu import score_text
 from core.scoring.checks import check_references
 from core.sequence_model import SequenceModel, num_parameters
+from core.sustained_rate import benchmark, sustained_flops
 from core.trainer import DivergedError, Trainer, evaluate
+from results import provenance
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
@@ -165,7 +168,51 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
     if members:
         averaged = {"averaged": [asdict(member) for member in members]}
         scores = [replace(score, details=score.details | averaged) for score in scores]
+    with phase("rate"):
+        scores += _costs(config, trainer, splits["train"], device)
     _finish(record, folder, attempt, trainer, data, scores, phase)
+
+
+def _costs(config: RunConfig, trainer: Trainer, split: ParallelSplit, device: torch.device) -> list[Score]:
+    """What the training cost, by counted operations and by the paper's method (footnote 5), which are never mixed.
+
+    The method's rate is measured here, after the training, on what it ran on.
+    """
+    dataset = f"{config.data.corpus}/train/{config.data.src}-{config.data.tgt}"
+    source_tokens, target_tokens = trainer.stream.tokens_per_update()
+    lengths = [side.astype(float) for side in (split.src_lengths, split.tgt_lengths)]
+    sentence_pieces = sum((side**2).sum() for side in lengths) / sum(side.sum() for side in lengths)
+    counted = config.train.train_steps * update_flops(config.model, source_tokens, target_tokens, sentence_pieces)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else provenance.cpu_model()
+    rate = sustained_flops(device)
+    return [
+        Score(
+            "counted_flops",
+            counted,
+            "cost:counted operations|of:matrix products, attention's too|backward:twice the forward",
+            dataset,
+            len(split),
+            {
+                "updates": config.train.train_steps,
+                "source_tokens_per_update": source_tokens,
+                "target_tokens_per_update": target_tokens,
+                "sentence_pieces": sentence_pieces,
+            },
+        ),
+        Score(
+            "timed_flops",
+            trainer.seconds * trainer.ranks.world_size * rate,
+            f"cost:training time x devices x sustained rate|rate:measured|hardware:{name}",
+            dataset,
+            len(split),
+            {
+                "seconds": trainer.seconds,
+                "devices": trainer.ranks.world_size,
+                "flops_per_second": rate,
+                "benchmark": benchmark(device),
+            },
+        ),
+    ]
 
 
 def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceModel) -> tuple[Member, ...]:

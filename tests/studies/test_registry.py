@@ -24,9 +24,10 @@ def test_every_table_figure_and_section_is_a_study_with_claims() -> None:
         "figure5",
         "section3",
         "section5",
+        "budget",
     ]
     assert [study.name for study in STUDIES if study.trials] == [
-        "table2", "table3", "figure3", "figure4", "figure5",
+        "table2", "table3", "figure3", "figure4", "figure5", "budget",
     ]  # fmt: skip
     for study in STUDIES:
         assert study.claims

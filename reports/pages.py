@@ -124,7 +124,13 @@ def score_notes(details: dict[str, Any]) -> Markup:
         notes.append(Markup("test set alone: {} to {}").format(number(details["low"], 1), number(details["high"], 1)))
     if "length_ratio" in details:
         notes.append(Markup("length {} of the reference").format(number(details["length_ratio"], 3)))
-    for name, words in (("unfinished", "unfinished"), ("empty_outputs", "empty"), ("errors", "errors")):
+    counts = {
+        "unfinished": "unfinished",
+        "from_greedy": "by greedy search alone",
+        "empty_outputs": "empty",
+        "errors": "errors",
+    }
+    for name, words in counts.items():
         if details.get(name):
             notes.append(Markup("{} {}").format(details[name], words))
     notes += [Markup("{}").format(details[name]) for name in ("warning", "reason") if details.get(name)]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from core.checkpoint import list_checkpoints, load_payload, newest_checkpoint
+from core.decode import translate
 from core.trainer import Trainer
 from results.run_folder import RunFolder, read_json, write_json
 from studies import trial
@@ -84,6 +85,31 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
     assert not list(unbroken.path.rglob("*.pt"))[1:]
     assert (unbroken.attempts()[-1].path / "dev.output.txt").read_bytes().count(b"\n") == 300
     assert result.params == sum(tensor.numel() for tensor in dict(trained_parameters(unbroken, tiny)).values())
+
+
+def test_scores_count_the_outputs_that_the_limit_cut_off_and_those_that_no_beam_led_to(
+    unbroken: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    new_workspace: Callable[[], Workspace],
+    plan: Plan,
+    execute: Execute,
+) -> None:
+    greedy, unfinished = {3, 10, 200}, {3, 4}
+
+    def marked(*arguments):
+        return [
+            replace(hypothesis, from_greedy=number in greedy, finished=number not in unfinished)
+            for number, hypothesis in enumerate(translate(*arguments))
+        ]
+
+    monkeypatch.setattr(trial, "translate", marked)
+    workspace = new_workspace()
+    (run,) = plan(workspace, "base")
+    execute(run, workspace)
+    for score in run.folder.result().scores:
+        if not score.name.endswith("_ppl"):
+            assert score.details["never_below_greedy"] is True
+            assert (score.details["from_greedy"], score.details["unfinished"]) == (3, 2)
 
 
 def trained_parameters(folder: RunFolder, scale: Scale):

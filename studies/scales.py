@@ -14,6 +14,8 @@ from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunC
 
 # Points of a curve over the budget.
 BUDGET_EVALUATIONS = 8
+# Development sentences behind each point of BLEU.
+BUDGET_BLEU_SENTENCES = 100
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Scale:
                 one,
                 train_steps=steps,
                 eval_every_steps=-(-steps // BUDGET_EVALUATIONS),
+                bleu_sentences=BUDGET_BLEU_SENTENCES,
                 checkpoint_every_steps=-(-steps // BUDGET_EVALUATIONS),
             ),
         )

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -197,6 +197,9 @@ def _train(
     def write_samples(step: int) -> None:
         greedy = replace(config.decode, beam_size=1)
         _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data, greedy)
+        if config.train.bleu_sentences:
+            scores = _score_some(config, trainer.model, dev_split, data, greedy)
+            attempt.log_metrics(step, "dev", scores, trainer.seconds)
 
     with join(attempt.fail) as ranks:
         with phase("setup"):
@@ -303,14 +306,37 @@ def _append_samples(
     file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
 ) -> None:
     """Translate a few development sentences, spread over the split, and append them as JSON lines."""
-    chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
-    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
-    model.train()
-    texts = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    chosen = _spread(split, NUM_SAMPLES)
+    texts = _translate_some(model, split, chosen, data, greedy)
     with file.open("a", encoding="utf-8") as lines:
         for i, text in zip(chosen, texts, strict=True):
             row = {"step": step, "source": split.src_lines[i], "output": text, "reference": split.tgt_lines[i]}
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _score_some(
+    config: RunConfig, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
+) -> dict[str, float | None]:
+    """Scores of the greedy translations of `bleu_sentences` development sentences: `greedy_bleu` and the others."""
+    chosen = _spread(split, config.train.bleu_sentences)
+    texts = _translate_some(model, split, chosen, data, greedy)
+    reference = TextReference([split.tgt_lines[i] for i in chosen], config.data.src, config.data.tgt)
+    return {
+        f"greedy_{score.name}": score.value for score in reference.score([text.replace("\n", " ") for text in texts])
+    }
+
+
+def _spread(split: ParallelSplit, number: int) -> list[int]:
+    """So many sentences of a split, or all of a smaller one, spread over it."""
+    return sorted({len(split) * part // number for part in range(number)})
+
+
+def _translate_some(
+    model: SequenceModel, split: ParallelSplit, chosen: Sequence[int], data: PreparedData, greedy: DecodeConfig
+) -> list[str]:
+    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
+    model.train()
+    return data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
 
 
 def _check_data(record: RunRecord, config: RunConfig, data: PreparedData) -> None:

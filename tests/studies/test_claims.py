@@ -35,11 +35,12 @@ def test_number_of_claims_by_study_and_kind() -> None:
         "figure3": {"threshold": 5},
         "figure4": {"threshold": 6},
         "figure5": {"threshold": 5},
+        "capabilities": {"threshold": 42},
         "section3": {"exact": 20, "threshold": 3, "exponent": 1, "value": 2, "order": 2, "difference": 1},
         "section5": {"exact": 20, "exponent": 2, "value": 4},
         "budget": {"order": 16, "threshold": 3, "exact": 8},
     }
-    assert len(CLAIMS) == len(BY_ID) == 332
+    assert len(CLAIMS) == len(BY_ID) == 374
 
 
 def test_every_claim_is_measured_computed_or_quoted() -> None:
@@ -61,6 +62,7 @@ def test_claims_that_wait_for_a_trial_are_these_and_no_others() -> None:
         "figure3": 0,
         "figure4": 0,
         "figure5": 0,
+        "capabilities": 0,
         "section3": 7,
         "section5": 4,
         "budget": 0,

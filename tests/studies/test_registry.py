@@ -22,12 +22,13 @@ def test_every_table_figure_and_section_is_a_study_with_claims() -> None:
         "figure3",
         "figure4",
         "figure5",
+        "capabilities",
         "section3",
         "section5",
         "budget",
     ]
     assert [study.name for study in STUDIES if study.trials] == [
-        "table2", "table3", "figure3", "figure4", "figure5", "budget",
+        "table2", "table3", "figure3", "figure4", "figure5", "capabilities", "budget",
     ]  # fmt: skip
     for study in STUDIES:
         assert study.claims

@@ -143,27 +143,31 @@ def draw_output(random: np.random.Generator, number: int, held_out: bool) -> Exa
     return Examples(_ended(FIRST_ID + forms, lengths), tgt)
 
 
-RECALL_LENGTH, RECALL_VALUES, FAR = 16, 4, 13
+RECALL_LENGTH, RECALL_KEYS, RECALL_VALUES, FAR = 16, 8, 4, 13
 
 
 def draw_recall(random: np.random.Generator, number: int, held_out: bool) -> Examples:
-    """Pairs of a key and a value, each pair one piece and every key once; then a key; the answer is its value.
+    """Pairs of a key and a value, one piece each and each key once, among blanks; then a key; the answer is its
+    value.
 
-    In training any number of the pairs is replaced by blanks, so that there are easy examples to begin with; held out
-    are inputs without blanks.
+    In training any number of the pairs is left blank too, so that there are easy examples to begin with; held out are
+    inputs with all of them.
     """
-    keys = random.permuted(np.tile(np.arange(RECALL_LENGTH), (number, 1)), axis=1)
-    values = random.integers(0, RECALL_VALUES, keys.shape)
-    asked, rows = random.integers(0, RECALL_LENGTH, number), np.arange(number)
     blank = FIRST_ID + RECALL_VALUES
     query = blank + 1
-    pairs = query + RECALL_LENGTH + keys * RECALL_VALUES + values
+    keys = random.permuted(np.tile(np.arange(RECALL_KEYS), (number, 1)), axis=1)
+    values = random.integers(0, RECALL_VALUES, keys.shape)
+    pairs = query + RECALL_KEYS + keys * RECALL_VALUES + values
+    asked, rows = random.integers(0, RECALL_KEYS, number), np.arange(number)
     if not held_out:
         is_blank = random.random(keys.shape) < random.random((number, 1))
         is_blank[rows, asked] = False
-        pairs = np.where(is_blank, blank, pairs)
-    src = np.concatenate((pairs, query + keys[rows, asked][:, None]), axis=1)
-    return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_LENGTH - asked)
+        pairs[is_blank] = blank
+    src = np.full((number, RECALL_LENGTH + 1), blank)
+    places = random.permuted(np.tile(np.arange(RECALL_LENGTH), (number, 1)), axis=1)[:, :RECALL_KEYS]
+    np.put_along_axis(src, places, pairs, axis=1)
+    src[:, -1] = query + keys[rows, asked]
+    return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_LENGTH - places[rows, asked])
 
 
 MARKED_LENGTH, MARKED_SYMBOLS = 24, 8
@@ -214,8 +218,8 @@ TASKS = (
     ),
     ProbeTask(
         "recall",
-        f"{RECALL_LENGTH} pairs of a key and one of {RECALL_VALUES} values, then a key: its value, where the pair lies "
-        f"{FAR} or more pieces back",
+        f"{RECALL_KEYS} pairs of a key and one of {RECALL_VALUES} values among blanks, {RECALL_LENGTH} pieces in all, "
+        f"then a key: its value, where the pair lies {FAR} or more pieces back",
         "label",
         1 / RECALL_VALUES,
         draw_recall,

@@ -351,7 +351,7 @@ LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
 ORDER BY s.size, p.position, c.claim;
 
 -- Each cell of the lectures' table beside what its probe measured: `measured` says on which side of the threshold the
--- mean over seeds lies, `value` is that mean. A model that says it cannot give such an output is at 0, and `refused`
+-- mean over seeds lies, `value` is that mean; verdicts ask that all seeds agree. A model that says it cannot give such an output is at 0, and `refused`
 -- tells why. Cells without `published` are of a model that the lectures leave out.
 CREATE VIEW capabilities AS
 WITH latest AS (SELECT * FROM latest_runs WHERE study = 'capabilities'),

@@ -137,7 +137,6 @@ def _capabilities() -> Iterator[PublishedCapabilityRow]:
     cells = [(row, subject) for row in capabilities.PROPERTIES for subject in capabilities.SUBJECTS]
     for position, (row, subject) in enumerate(cells):
         has_it = None if subject.column is None else row.lecture[subject.column]
-        threshold, bound = row.threshold(has_it=True)
         yield PublishedCapabilityRow(
             position=position,
             property=row.id,
@@ -146,7 +145,7 @@ def _capabilities() -> Iterator[PublishedCapabilityRow]:
             model_label=subject.label,
             has_it=has_it,
             metric=row.metric,
-            threshold=threshold,
-            at_least=bound == ">=",
+            threshold=row.threshold,
+            at_least=row.at_least,
             claim=None if subject.column is None else capabilities.claim_id(row, subject),
         )

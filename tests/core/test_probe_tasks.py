@@ -15,6 +15,7 @@ from core.probe_tasks import (
     FIRST_ID,
     MARKED_LENGTH,
     MARKED_SYMBOLS,
+    RECALL_KEYS,
     RECALL_LENGTH,
     RECALL_VALUES,
     SEEN_LENGTHS,
@@ -57,9 +58,11 @@ def solve_output(pieces: list[int]) -> list[int]:
 
 def solve_recall(pieces: list[int]) -> list[int]:
     *pairs, query = pieces
-    first_pair = FIRST_ID + RECALL_VALUES + 1 + RECALL_LENGTH
-    key = query - (FIRST_ID + RECALL_VALUES + 1)
-    return [FIRST_ID + (pair - first_pair) % RECALL_VALUES for pair in pairs if (pair - first_pair) // 4 == key]
+    blank = FIRST_ID + RECALL_VALUES
+    key, first_pair = query - blank - 1, blank + 1 + RECALL_KEYS
+    found = [divmod(pair - first_pair, RECALL_VALUES) for pair in pairs if pair != blank]
+    assert len({other for other, _ in found}) == len(found) <= RECALL_KEYS
+    return [FIRST_ID + value for other, value in found if other == key]
 
 
 def solve_marked(pieces: list[int]) -> list[int]:

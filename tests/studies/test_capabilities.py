@@ -18,7 +18,7 @@ from results.records import PublishedCapabilityRow, RunRecord, RunResult, Score
 from results.run_folder import RunFolder
 from results.store import Store
 from studies import capability_probe
-from studies.capabilities import COLUMNS, HAS_IT, PROPERTIES, STUDY, SUBJECTS
+from studies.capabilities import COLUMNS, PROPERTIES, STUDY, SUBJECTS
 from studies.capability_probe import measure, train
 from studies.rows import published_rows
 from studies.runs import PlannedRun, Workspace, plan_runs
@@ -73,13 +73,16 @@ def test_every_cell_is_a_claim_on_its_side_of_a_threshold_laid_down_beforehand()
             if subject.column is None:
                 assert claim is None
                 continue
-            has_it = row.lecture[subject.column]
-            above = has_it == (row.id != "parallel")  # of waiting operations few are good
-            assert (claim.kind, claim.expected, claim.bound) == ("threshold", 0.5, claim.bound)
-            assert claim.bound in ((">=", ">") if above else ("<", "<="))
+            bound = ">" if row.lecture[subject.column] else "<"
+            assert (claim.kind, claim.metric, claim.expected, claim.bound) == ("threshold", f"has_{row.id}", 0.5, bound)
             assert claim.trials == (subject.trial,)
     assert not cells
-    assert HAS_IT == 0.5
+
+
+def test_one_has_a_property_from_half_of_the_way_on_and_parallel_means_that_nothing_waits() -> None:
+    by_id = {row.id: row for row in PROPERTIES}
+    assert [by_id["order"].is_had(skill) for skill in (-0.1, 0.49, 0.5, 1.0)] == [False, False, True, True]
+    assert [by_id["parallel"].is_had(steps) for steps in (0.0, 1.0, 4.0)] == [True, False, False]
 
 
 def test_the_published_rows_carry_the_table_and_the_claims() -> None:
@@ -147,7 +150,7 @@ def test_a_score_says_what_chance_and_threshold_are_and_how_it_went_by_distance(
     recall = measured("recurrent")["recall_skill"]
     assert recall.dataset == "probe/recall"
     assert recall.details["chance"] == 0.25
-    assert recall.details["threshold"] == HAS_IT
+    assert recall.details["threshold"] == 0.5
     points = recall.details["by_distance"]
     assert [point["distance"] for point in points] == list(range(1, 17))
     assert sum(point["items"] for point in points) == capability_probe.NUM_HELD_OUT
@@ -200,14 +203,16 @@ def home(workspace: Workspace, pretend: Callable[..., RunFolder]) -> Path:
 
 def _made_up(run: PlannedRun, has_it: bool):
     for task in TASKS:
-        details = {"chance": task.chance, "threshold": HAS_IT, "task": task.description, "accuracy": float(has_it)}
+        details = {"chance": task.chance, "task": task.description, "accuracy": float(has_it)}
         if task.name == "output" and not has_it:
             details["refused"] = "one output for each input piece"
         if task.name == "recall":
             details["by_distance"] = [{"distance": d, "accuracy": 0.9, "items": 5} for d in (1, 2)]
         value = 1.0 if has_it else 0.0
-        yield Score(f"{task.name}_skill", value, f"probe:{task.name}", f"probe/{task.name}", 1_000, details)
-    yield Score("added_steps", 0.0 if has_it else 3.0, "counted:autograd-graph", "probe/parallel", 1, {})
+        for name in (f"{task.name}_skill", f"has_{task.name}"):
+            yield Score(name, value, f"probe:{task.name}", f"probe/{task.name}", 1_000, details)
+    for name, value in (("added_steps", 0.0 if has_it else 3.0), ("has_parallel", float(has_it))):
+        yield Score(name, value, "counted:autograd-graph", "probe/parallel", 1, {})
 
 
 def test_the_view_sets_lecture_and_measurement_side_by_side(home: Path) -> None:
@@ -227,8 +232,8 @@ def test_the_view_sets_lecture_and_measurement_side_by_side(home: Path) -> None:
     assert cells["smoke", "order", "attention"]["verdict"] == "not run"
     assert cells["smoke", "order", "memory_network"]["published"] is None
     assert cells["smoke", "order", "memory_network"]["verdict"] is None
-    # Steps are counted, so one run decides.
     assert cells["smoke", "parallel", "transformer"]["verdict"] == "agrees"
+    assert cells["smoke", "order", "recurrent"]["verdict"] == "disagrees"
     assert not any(math.isnan(row["value"] or 0.0) for row in rows)
 
 
@@ -252,6 +257,6 @@ def test_a_run_is_carried_out_into_its_folder(workspace: Workspace, monkeypatch:
     (run,) = plan_runs(STUDY, SMOKE, 1, workspace, ["recurrent"])
     execute(run.record, workspace, 1, CPU)
     result: RunResult = run.folder.result()
-    assert [score.name for score in result.scores] == [row.metric for row in PROPERTIES]
+    assert [score.name for score in result.scores] == [name for row in PROPERTIES for name in (row.metric, row.cell)]
     assert set(result.phases) == {row.id for row in PROPERTIES}
     assert run.record.data_fingerprint == "none"

@@ -134,7 +134,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * min(1.0, update / WARMUP_UPDATES, left)
         optimizer.step()
-        newest.append(float(loss))
+        newest.append(loss.item())
         if len(newest) == LEARNED_UPDATES and sum(newest) / LEARNED_UPDATES < LEARNED_NLL:
             return update
     return most_updates

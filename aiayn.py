@@ -83,7 +83,17 @@ Trials = Annotated[list[str] | None, typer.Option("--trial", help="Only this tri
 Address = Annotated[
     str | None, typer.Option("--address", help="A running Ray cluster; without it Ray runs on this machine.")
 ]
-GpusPerTrial = Annotated[int | None, typer.Option("--gpus-per-trial", min=0, help="Instead of the scale's own number.")]
+GpusPerTrial = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gpus-per-trial",
+        metavar="G or TRIAL=G",
+        help="Instead of the scale's number, for all trials or for one; may be given several times. A rank has a GPU.",
+    ),
+]
+CpuRanks = Annotated[
+    int, typer.Option("--cpu-ranks", min=1, help="Processes that train a trial together where it has no GPU.")
+]
 MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", min=1, help="Most trials at one time.")]
 CorpusName = Annotated[str, typer.Argument(help="A corpus, as in aiayn data list.")]
 PairName = Annotated[str | None, typer.Option("--pair", help="Only this pair of languages, such as en-de.")]
@@ -265,6 +275,7 @@ def run(
     trial: Trials = None,
     address: Address = None,
     gpus_per_trial: GpusPerTrial = None,
+    cpu_ranks: CpuRanks = 1,
     max_concurrent: MaxConcurrent = None,
     rerun: Rerun = False,
     home: Home = DEFAULT_HOME,
@@ -278,9 +289,11 @@ def run(
       aiayn run table3 --scale small --trial base --trial h1
     """
     from studies.campaign import carry_out
+    from studies.resources import Sizes
 
+    sizes = Sizes.parse(gpus_per_trial or (), cpu_ranks)
     planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
-    outcome = carry_out(planned, Workspace(home), get_scale(scale), gpus_per_trial, address, max_concurrent, rerun)
+    outcome = carry_out(planned, Workspace(home), get_scale(scale), sizes, address, max_concurrent, rerun)
     print(outcome.summary())
     raise typer.Exit(0 if outcome.complete else 1)
 
@@ -291,6 +304,7 @@ def reproduce(
     seeds: Seeds = 1,
     address: Address = None,
     gpus_per_trial: GpusPerTrial = None,
+    cpu_ranks: CpuRanks = 1,
     max_concurrent: MaxConcurrent = None,
     rerun: Rerun = False,
     home: Home = DEFAULT_HOME,
@@ -304,10 +318,11 @@ def reproduce(
     """
     from reports.build import build_site
     from studies.campaign import carry_out
+    from studies.resources import Sizes
 
-    workspace = Workspace(home)
+    workspace, sizes = Workspace(home), Sizes.parse(gpus_per_trial or (), cpu_ranks)
     planned = _plan(None, get_scale(scale), seeds, None, workspace)
-    outcome = carry_out(planned, workspace, get_scale(scale), gpus_per_trial, address, max_concurrent, rerun)
+    outcome = carry_out(planned, workspace, get_scale(scale), sizes, address, max_concurrent, rerun)
     print(outcome.summary())
     index = build_site(workspace.database, workspace.site, on_progress=_say)
     print(f"report: {index}")

@@ -157,6 +157,13 @@ _OVER_ROWS = {
 }
 
 
+def attend_over_rows(
+    queries: Tensor, keys: Tensor | None, plan: AttentionPlan, num_heads: int, d_k: int, d_v: int
+) -> Tensor:
+    """Eq. 1 over packed rows, as `core.cpu.attention` takes and gives them, by the way that suits the device."""
+    return _OVER_ROWS[rows_path(queries, d_k, d_v)](queries, keys, plan, num_heads, d_k, d_v)
+
+
 class MultiHeadAttention(nn.Module):
     """h parallel attentions over learned projections, concatenated and projected back (section 3.2.2).
 
@@ -209,8 +216,8 @@ class MultiHeadAttention(nn.Module):
             queries, keys = linear(x, self.query.weight, self.key.weight, self.value.weight), None
         else:
             queries, keys = linear(x, self.query.weight), linear(memory, self.key.weight, self.value.weight)
-        over_rows = _OVER_ROWS[rows_path(queries, self.d_k, self.d_v)]
-        return linear(over_rows(queries, keys, plan, self.num_heads, self.d_k, self.d_v), self.output.weight)
+        attended = attend_over_rows(queries, keys, plan, self.num_heads, self.d_k, self.d_v)
+        return linear(attended, self.output.weight)
 
     def _merge_heads(self, attended: Tensor) -> Tensor:
         # (B, H, T, d_v) -> (B, T, H * d_v) -> (B, T, d_model)

@@ -21,6 +21,10 @@ from core.architecture_config import (
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 VocabularyKind = Literal["bpe", "wordpiece"]
+Task = Literal["translation", "parsing"]
+
+TREES = "trees"
+"""The target "language" of parsing: trees as sequences of symbols."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,12 @@ class DataConfig:
     the number dropped is recorded with the run.
     `vocab_kind` says how a word is cut into pieces: "bpe" (EN-DE) or "wordpiece" (EN-FR, section 5.1). The pieces
     are learned on both sides of `vocab_sample_pairs` training pairs, spread evenly; None takes all of them.
+
+    `tgt="trees"` is parsing (6.3): the corpus is a treebank, sources are the words of its sentences, separated by
+    blanks, and targets the symbols of their trees. `keep_tags` and `keep_words` say what the symbols tell of a word
+    (`core.data.tree_sequences.TreeFormat`): the paper follows Vinyals et al. 2015, who keep neither. `train_share`
+    takes the first trees alone, and `more_trees` names a treebank whose trees are trained on besides: automatic parses
+    (6.3, semi-supervised).
     """
 
     corpus: str
@@ -42,6 +52,15 @@ class DataConfig:
     max_train_pieces: int = 256
     vocab_kind: VocabularyKind = "bpe"
     vocab_sample_pairs: int | None = None
+    keep_tags: bool = False
+    keep_words: bool = False
+    train_share: float = 1.0
+    more_trees: str | None = None
+
+    @property
+    def task(self) -> Task:
+        """What is learned: the target tells."""
+        return "parsing" if self.tgt == TREES else "translation"
 
     def __post_init__(self) -> None:
         require(self.src != self.tgt, f"src and tgt are both {self.src!r}; a translation needs two languages")
@@ -55,6 +74,13 @@ class DataConfig:
         require(
             self.vocab_sample_pairs is None or self.vocab_sample_pairs >= 1,
             f"vocab_sample_pairs={self.vocab_sample_pairs} must be at least 1, or None for all training pairs",
+        )
+        require(0.0 < self.train_share <= 1.0, f"train_share={self.train_share} must lie in (0, 1]")
+        of_trees = ("keep_tags", "keep_words", "train_share", "more_trees")
+        changed = [name for name in of_trees if getattr(self, name) != getattr(type(self), name)]
+        require(
+            self.task == "parsing" or not changed,
+            f"{', '.join(changed)} set, and tgt={self.tgt!r}; these are for trees: set tgt={TREES!r}",
         )
 
 
@@ -169,13 +195,13 @@ class RunConfig:
             "they are one vocabulary",
         )
         longest = self.data.max_train_pieces + self.decode.max_extra_pieces
-        require(
-            not isinstance(self.model, ModelConfig)
-            or self.model.positions == "sinusoid"
-            or self.model.max_learned_positions >= longest,
-            f"max_learned_positions={self.model.max_learned_positions} must be at least {longest}, "
-            "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
-        )
+        if isinstance(self.model, ModelConfig) and self.model.positions == "learned":
+            places = self.model.max_learned_positions
+            require(
+                places >= longest,
+                f"max_learned_positions={places} must be at least {longest}, "
+                "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dictionaries, ready for JSON; `from_dict` is the inverse."""

@@ -6,10 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
+
+Value = TypeVar("Value")
+
+
+class RankLostError(Exception):
+    """Another rank's process has gone. What was to be exchanged with it cannot be; a new start can go on from the last
+    checkpoint.
+    """
 
 
 @dataclass(frozen=True)
@@ -45,20 +54,37 @@ class Ranks:
         dist.all_gather_object(gathered, values.cpu())
         return gathered
 
+    def follow_first(self, value: Value) -> Value:
+        """The first rank's `value`, on each; anything that can be pickled."""
+        if self.world_size == 1:
+            return value
+        shared = [value]
+        dist.broadcast_object_list(shared, src=0)
+        return shared[0]
+
 
 ALONE = Ranks()
 
 
+def open_meeting(address: str, num_ranks: int, timeout: timedelta) -> dist.TCPStore:
+    """Where ranks find each other: opened by the first one at `address` of its machine, on a free port (its `port`)."""
+    return dist.TCPStore(address, 0, num_ranks, is_master=True, timeout=timeout, wait_for_workers=False)
+
+
+def find_meeting(address: str, port: int, timeout: timedelta) -> dist.TCPStore:
+    """The place that the first rank opened; waits for it up to `timeout`."""
+    return dist.TCPStore(address, port, is_master=False, timeout=timeout)
+
+
 @contextmanager
-def process_group(ranks: Ranks, address: str, port: int, device: torch.device, timeout: timedelta) -> Iterator[None]:
-    """Join the others at `address:port`, NCCL between GPUs and gloo between CPUs, and leave them at the end.
+def process_group(ranks: Ranks, meeting: dist.Store, device: torch.device, timeout: timedelta) -> Iterator[None]:
+    """Join the others at `meeting`, NCCL between GPUs and gloo between CPUs, and leave them at the end.
 
     Raises:
         RuntimeError: they did not all come within `timeout`; later, whoever waits longer for another one gets it too.
     """
     backend = "nccl" if device.type == "cuda" else "gloo"
-    store = f"tcp://{address}:{port}"
-    dist.init_process_group(backend, store, timeout=timeout, rank=ranks.rank, world_size=ranks.world_size)
+    dist.init_process_group(backend, store=meeting, timeout=timeout, rank=ranks.rank, world_size=ranks.world_size)
     try:
         yield
     finally:

@@ -43,6 +43,16 @@ class SequenceModel(nn.Module):
         src, tgt_in, _ = batch.padded()
         return self(src, tgt_in)[tgt_in != PAD_ID]
 
+    def source_attention(self, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, ...]:
+        """What each target piece's weights over the source are, layer by layer: (B, H, T, S) each.
+
+        Rows are distributions over a sentence's real pieces: before dropout, for a model in eval mode.
+
+        Raises:
+            ValueError: the architecture attends to nothing.
+        """
+        raise ValueError(f"{type(self).__name__} has no attention over the source")
+
     def compile_between_products(self, backend: str = "inductor") -> None:
         """Have torch.compile fuse what lies between products; an architecture without such parts does nothing."""
 

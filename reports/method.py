@@ -27,6 +27,7 @@ def context() -> dict[str, Any]:
         "seeds": seeds,
         "single": _table(wrong, seeds, family=False),
         "family": _table(wrong, seeds, family=True),
+        "beyond": _beyond(calibration["beyond_promise"], seeds),
         "worst": max(max(row["false_holds"], row["false_fails"]) for row in wrong),
         "power": _power(calibration["power"], seeds),
     }
@@ -45,6 +46,25 @@ def _table(rows: Iterable[Mapping[str, Any]], seeds: Sequence[int], family: bool
     return [
         {"kind": kind, "noise": noise, "shares": [by_seeds.get(count) for count in seeds]}
         for (kind, noise), by_seeds in sorted(cells.items())
+    ]
+
+
+def _beyond(beyond: Mapping[str, Sequence[Mapping[str, Any]]], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """What no promise covers: by broken assumption, for each number of seeds, the highest share wrongly confirmed."""
+    cells: dict[tuple[str, str], dict[int, float]] = {}
+
+    def note(what: str, about: str, row: Mapping[str, Any]) -> None:
+        by_seeds = cells.setdefault((what, about), {})
+        by_seeds[row["num_seeds"]] = max(by_seeds.get(row["num_seeds"], 0.0), 100 * row["false_holds"])
+
+    for row in beyond["assumptions"]:
+        note(row["what"], row["kind"], row)
+    for row in beyond["noise"]:
+        about = "any kind, alone" if row["family_size"] == 1 else f"any of {row['family_size']} together"
+        note(f"noise {row['noise']}, skewness 2", about, row)
+    return [
+        {"what": what, "about": about, "shares": [by_seeds.get(count) for count in seeds]}
+        for (what, about), by_seeds in cells.items()
     ]
 
 

@@ -14,9 +14,10 @@ from results.errors import ResultsError
 from results.run_folder import RunFolder
 from results.store import Store
 from studies.progress import Progress, last_metrics, read_state
+from studies.resources import Sizes
 from studies.runs import PlannedRun, Workspace, needed_runs
 from studies.scales import Scale
-from studies.schedule import Resources, ScheduleError, run_on_ray
+from studies.schedule import ScheduleError, run_on_ray
 from studies.scorecard import sync_registry, write_verdicts
 
 
@@ -54,7 +55,7 @@ def carry_out(
     planned: Sequence[PlannedRun],
     workspace: Workspace,
     scale: Scale,
-    gpus_per_trial: int | None,
+    sizes: Sizes | None,
     address: str | None,
     max_concurrent: int | None,
     rerun: bool,
@@ -62,7 +63,8 @@ def carry_out(
     """Run what is not done, keep the database up to date meanwhile, and write the verdicts.
 
     A run that measures another brings that one along, if it is not among the request. A diverged run is a result and is
-    not tried again; a failed one is. `rerun` sets every run of the request aside and starts it from nothing.
+    not tried again; a failed one is. `rerun` sets every run of the request aside and starts it from nothing. Without
+    `sizes` trials are as large as the scale says.
 
     Raises:
         ScheduleError: the request cannot be met here; nothing was started.
@@ -85,7 +87,8 @@ def carry_out(
     skipped = sum(run.status.status == "done" and run.record.run not in again for run in planned)
     store = Store(workspace.home)
     sync_registry(store)
-    if to_run:
+    jobs = [(run, (sizes or Sizes()).of(run, scale)) for run in to_run]
+    if jobs:
         studies = ", ".join(dict.fromkeys(run.record.study for run in planned))
         progress = Progress(f"{studies} at {scale.name}", planned, store.ingest)
 
@@ -98,7 +101,7 @@ def carry_out(
 
         with _ray_noise_into(workspace.home / "ray.log"):
             try:
-                run_on_ray(to_run, workspace, Resources.of(scale, gpus_per_trial), address, max_concurrent, begin)
+                run_on_ray(jobs, workspace, address, max_concurrent, begin)
             finally:
                 progress.stop()
     store.ingest()

@@ -55,6 +55,12 @@ METRICS = {
     "relation_heads": Metric("heads", "heads", lower_is_better=None),
     "relation_heads_over_shuffled": Metric("heads", "heads", lower_is_better=None),
     "num_items": Metric("items", "items", lower_is_better=None, counted=True),
+    # Scores of capability probes: how far a model comes from chance to perfect; and what waits for what.
+    **{
+        f"{task}_skill": Metric("skill", "of the way from chance", lower_is_better=False)
+        for task in ("order", "context", "length", "output", "recall", "marked")
+    },
+    "added_steps": Metric("steps", "steps a position", lower_is_better=True, counted=True),
     # Numbers that are computed from the paper's sizes alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
     "training_flops": Metric("flops", "FLOPs", lower_is_better=True),
@@ -150,6 +156,7 @@ class Claim:
     reading: str = ""
     misquote: bool = False
     quoted: bool = False
+    own_sizes: bool = False
 
     def __post_init__(self) -> None:
         wrong = self._fault()
@@ -196,7 +203,7 @@ class Claim:
     @property
     def full_size(self) -> bool:
         """Whether it is about the paper's own sizes alone, so that no smaller scale has anything to say about it."""
-        return self.quoted or self.compute is not None
+        return self.quoted or self.own_sizes or self.compute is not None
 
 
 _NUM_TRIALS: dict[str, tuple[int, ...]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from studies import figures, section3, section5, table1, table2, table3, table4
+from studies import capabilities, figures, section3, section5, table1, table2, table3, table4
 from studies.study import Study, no_such
 
 STUDIES: tuple[Study, ...] = (
@@ -11,6 +11,7 @@ STUDIES: tuple[Study, ...] = (
     table3.STUDY,
     table4.STUDY,
     *figures.STUDIES,
+    capabilities.STUDY,
     section3.STUDY,
     section5.STUDY,
 )

@@ -5,19 +5,23 @@ Needs neither torch nor ray: listing, planning and asking for the state answer a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.config import DataConfig, RunConfig
 from results import provenance
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
-from studies.scales import Scale
+from studies.scales import PAPER, Scale
 from studies.study import Study
 from studies.work import TRAINING, Training, Work
+
+if TYPE_CHECKING:
+    from core.data.corpus import Corpus
 
 MOST_SEEDS = 10_000
 _ROOT = Path(__file__).resolve().parent.parent
@@ -92,16 +96,23 @@ def _provenance() -> dict:
 
 def missing_corpus(config: RunConfig, cache_dir: Path) -> str | None:
     """What a configuration needs and is not here, with what to do; None if nothing. Reads no text."""
-    return corpus_obstacle(config.data.corpus, (config.data.src, config.data.tgt), cache_dir)
+    from core.data import corpora  # here, as listing needs no corpus and must answer at once
+
+    return _obstacle(lambda: corpora.get_pairs(config.data, cache_dir), (config.data.src, config.data.tgt), cache_dir)
 
 
 def corpus_obstacle(name: str, languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
     """Why a run cannot begin on these languages of a corpus, and what to do; None where it can."""
-    from core.data import corpora  # here, as listing needs no corpus and must answer at once
+    from core.data import corpora
+
+    return _obstacle(lambda: corpora.get(name, cache_dir), languages, cache_dir)
+
+
+def _obstacle(find: Callable[[], Corpus], languages: tuple[str, ...] | None, cache_dir: Path) -> str | None:
     from core.data.corpus import DataError
 
     try:
-        return corpora.get(name, cache_dir).obstacle(cache_dir, languages)
+        return find().obstacle(cache_dir, languages)
     except (ValueError, DataError) as error:
         return str(error)
 
@@ -112,7 +123,7 @@ def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
 
     if missing_corpus(config, cache_dir):
         return "none"
-    return corpora.get(config.data.corpus, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
+    return corpora.get_pairs(config.data, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
 
 
 def plan_runs(
@@ -120,6 +131,7 @@ def plan_runs(
 ) -> list[PlannedRun]:
     """All runs of a study at a scale, for seeds 1 to `num_seeds`, in the study's order.
 
+    What has sizes of its own (`Work.full_size`) is the same run at every scale, and belongs to the paper's.
     A run whose corpus this version does not have is planned too, with the status `blocked` and the reason; its id is
     provisional.
 
@@ -138,26 +150,27 @@ def plan_runs(
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
-        config = trial.config(scale)
-        if config.data not in data_states:  # most trials of a study share one
+        at = PAPER if trial.work.full_size else scale
+        config = trial.config(at)
+        if trial.work.reads_corpus and config.data not in data_states:  # most trials of a study share one
             data_states[config.data] = (
                 missing_corpus(config, workspace.data),
                 data_fingerprint(config, workspace.data),
             )
-        missing, fingerprint = data_states[config.data]
+        missing, fingerprint = data_states[config.data] if trial.work.reads_corpus else (None, "none")
         needed: list[PlannedRun | None] = [None] * num_seeds
         if trial.work.measures is not None:
             other, name = trial.work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
         for seed, needs in enumerate(needed, start=1):
             stored = config.to_dict() | trial.work.to_config(needs and needs.record.run)
-            run = provenance.run_id(study.name, trial.name, seed, scale.name, stored, fingerprint, code_version())
+            run = provenance.run_id(study.name, trial.name, seed, at.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
                 study=study.name,
                 trial=trial.name,
                 seed=seed,
-                scale=scale.name,
+                scale=at.name,
                 config=stored,
                 code_version=code_version(),
                 data_fingerprint=fingerprint,

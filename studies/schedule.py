@@ -9,18 +9,19 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.complexity import training_flops
 from core.data.prepare import prepare
 from results.records import RunRecord
 from studies.ray_session import ray_session
+from studies.resources import Resources
 from studies.runs import PlannedRun, Workspace
-from studies.scales import Scale
 
 if TYPE_CHECKING:
     from ray import tune
@@ -33,17 +34,7 @@ class ScheduleError(Exception):
     """The request does not fit the machine or cluster; nothing was started."""
 
 
-@dataclass(frozen=True)
-class Resources:
-    """What one trial is given."""
-
-    cpus: int
-    gpus: int
-
-    @classmethod
-    def of(cls, scale: Scale, gpus_per_trial: int | None) -> Resources:
-        """The scale's, or with another number of GPUs where the user asked for it."""
-        return cls(scale.cpus_per_trial, scale.gpus_per_trial if gpus_per_trial is None else gpus_per_trial)
+Job = tuple[PlannedRun, Resources]
 
 
 def check_resources(resources: Resources) -> None:
@@ -61,23 +52,17 @@ def check_resources(resources: Resources) -> None:
         here = "this machine has none" if most_gpus == 0 else f"the largest machine has {most_gpus}"
         raise ScheduleError(
             f"a trial asks for {resources.gpus} GPUs and {here}; "
-            f"use --gpus-per-trial {min(most_gpus, 1)} or give a cluster's --address"
+            f"use --gpus-per-trial {most_gpus} or give a cluster's --address"
         )
-    if resources.gpus > 1:
-        raise ScheduleError(
-            f"a trial asks for {resources.gpus} GPUs, and this version trains a trial on one; use --gpus-per-trial 1 "
-            "(the tokens of an update stay the same, filled by accumulation)"
-        )
-    if resources.cpus > most_cpus:
-        raise ScheduleError(
-            f"a trial asks for {resources.cpus} processor cores and the largest machine has {most_cpus}"
-        )
+    cpus = resources.cpus * resources.ranks
+    if cpus > most_cpus:
+        each = f" ({resources.ranks} ranks with {resources.cpus} each)" if resources.ranks > 1 else ""
+        raise ScheduleError(f"a trial asks for {cpus} processor cores{each} and the largest machine has {most_cpus}")
 
 
 def run_on_ray(
-    runs: Sequence[PlannedRun],
+    jobs: Sequence[Job],
     workspace: Workspace,
-    resources: Resources,
     address: str | None = None,
     max_concurrent: int | None = None,
     on_start: Callable[[], None] = lambda: None,
@@ -85,46 +70,44 @@ def run_on_ray(
     """Carry out these runs with Ray Tune and return when all have ended, or on Ctrl-C with what is done kept.
 
     Trainings come first, the longest before the others, so that the machine is not left with one long run at the end;
-    what measures a finished run comes after them. Data is prepared once, before any trial starts.
+    what measures a finished run comes after them. Data is prepared once, before any trial starts. The ranks of a trial
+    lie on one machine; trials of different sizes lie side by side wherever there is room.
 
     Raises:
         ScheduleError: a trial does not fit anywhere.
         DataError: the corpus cannot be had.
     """
     with ray_session(address):
-        check_resources(resources)
-        trainings = [run for run in runs if run.trains]
-        for data in dict.fromkeys(run.config.data for run in trainings):
+        for resources in dict.fromkeys(resources for _, resources in jobs):
+            check_resources(resources)
+        trainings = [job for job in jobs if job[0].trains]
+        for data in dict.fromkeys(run.config.data for run, _ in trainings):
             prepare(data, workspace.data)
         on_start()
-        trainings.sort(key=lambda run: -training_flops(run.config.model, run.config.train))
-        probes = [run for run in runs if not run.trains]
-        # No GPU is needed to look at a model.
-        for stage, given in ((trainings, resources), (probes, replace(resources, gpus=0))):
+        trainings.sort(key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
+        for stage in (trainings, [job for job in jobs if not job[0].trains]):
             if stage:
-                _fit(stage, workspace, given, max_concurrent)
+                _fit(stage, workspace, max_concurrent)
 
 
-def _fit(runs: Sequence[PlannedRun], workspace: Workspace, resources: Resources, max_concurrent: int | None) -> None:
+def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None) -> None:
     from ray import tune
 
-    bundle = {"CPU": resources.cpus} | ({"GPU": resources.gpus} if resources.gpus else {})
-    trainable = tune.with_resources(carry_out, tune.PlacementGroupFactory([bundle]))
+    resources = {resources for _, resources in jobs}
+    trainable = tune.with_resources(carry_out, _placement)
     # One name for one start: a used name would mix this experiment into the older one's files.
-    name = f"{runs[0].record.study}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    name = f"{jobs[0][0].record.study}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     tuner = tune.Tuner(
         trainable,
         param_space={
-            "record": tune.grid_search([run.record.to_json() for run in runs]),
+            "job": tune.grid_search([{"record": run.record.to_json(), **asdict(given)} for run, given in jobs]),
             "home": str(workspace.home),
-            "cpus": resources.cpus,
-            "gpus": resources.gpus,
         },
         tune_config=tune.TuneConfig(
             max_concurrent_trials=max_concurrent,
-            # On CPUs a process serves one trial after the other: starting Python and torch anew costs as much as a
-            # short run. `execute` seeds everything, so nothing carries over. A GPU trial gets a fresh process.
-            reuse_actors=resources.gpus == 0,
+            # On a core a process serves one trial after the other: starting Python and torch anew costs as much as a
+            # short run. `execute` seeds everything, so nothing carries over. Ranks and GPUs get fresh processes.
+            reuse_actors=len(resources) == 1 and all(given.ranks == 1 and not given.gpus for given in resources),
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
@@ -137,34 +120,46 @@ def _fit(runs: Sequence[PlannedRun], workspace: Workspace, resources: Resources,
     )
     with _sigterm_as_interrupt():
         results = tuner.fit()
-    _record_deaths(runs, [result for result in results if result.error is not None])
+    _record_deaths([run for run, _ in jobs], [result for result in results if result.error is not None])
     # The run folders hold all that counts.
     shutil.rmtree(workspace.home / "ray" / name, ignore_errors=True)
+
+
+def _resources(config: Mapping[str, Any]) -> Resources:
+    return Resources(*(config["job"][name] for name in Resources.__dataclass_fields__))
+
+
+def _placement(config: Mapping[str, Any]) -> tune.PlacementGroupFactory:
+    """A bundle for each rank, all on one node: gradients between machines would take longer than the products."""
+    from ray import tune
+
+    resources = _resources(config)
+    return tune.PlacementGroupFactory([resources.bundle] * resources.ranks, strategy="STRICT_PACK")
 
 
 def _record_deaths(runs: Sequence[PlannedRun], failures: Sequence[tune.Result]) -> None:
     """Write down why a run ended whose process did not live to do so itself."""
     folders = {run.record.run: run.folder for run in runs}
     for result in failures:
-        folder = folders[result.config["record"]["run"]]
+        folder = folders[result.config["job"]["record"]["run"]]
         if folder.path.exists() and folder.status().status in ("queued", "running") and folder.attempts():
             reason = str(result.error).strip().splitlines()[-1:] or ["no reason was given"]
             folder.attempts()[-1].fail(f"its process died {MAX_RESTARTS + 1} times, last: {reason[0]}")
 
 
 def _trial_name(trial) -> str:
-    return trial.config["record"]["run"]
+    return trial.config["job"]["record"]["run"]
 
 
 def carry_out(config: dict) -> None:
-    """The function that Tune runs in a worker process."""
-    import torch
+    """The function that Tune runs in a worker process: the trial's only rank, or its first."""
+    from studies.rank_actors import own_device, rank_actors
+    from studies.trial import execute, train_alone
 
-    from studies.trial import execute
-
-    record = RunRecord.from_json(config["record"])
-    device = torch.device("cuda" if config["gpus"] else "cpu")
-    execute(record, Workspace(Path(config["home"])), config["cpus"], device)
+    record, resources = RunRecord.from_json(config["job"]["record"]), _resources(config)
+    home = Path(config["home"])
+    join = train_alone if resources.ranks == 1 else partial(rank_actors, record, home, resources)
+    execute(record, Workspace(home), resources.cpus, own_device(), join)
 
 
 @contextmanager

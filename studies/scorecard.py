@@ -70,7 +70,10 @@ def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
     """What a claim's runs read at a scale: its trials' corpora or, where these do not exist yet, the claim's own."""
     for name in claim.trials:
         if name not in study.awaited:
-            data = study.trial(name).config(scale).data
+            trial = study.trial(name)
+            if not trial.work.reads_corpus:
+                continue
+            data = trial.config(scale).data
             yield data.corpus, (data.src, data.tgt)
         elif claim.identity is not None and scale.name == claim.identity.scale:
             corpus, _, *languages = claim.identity.dataset.split("/")

@@ -69,6 +69,9 @@ class Study:
             unknown = [name for name in claim.trials if name not in names and name not in self.awaited]
             if unknown:
                 raise ValueError(f"claim {claim.id} names trial {unknown[0]!r}, which study {self.name} does not have")
+            works = [trial.work for trial in self.trials if trial.name in claim.trials]
+            if claim.compute is None and works and claim.own_sizes != all(work.full_size for work in works):
+                raise ValueError(f"claim {claim.id}: own_sizes={claim.own_sizes}, and its trials are otherwise")
         idle = [name for name in self.awaited if name not in wanted]
         if idle:
             raise ValueError(f"study {self.name} awaits trial {idle[0]!r}, which no claim is about")

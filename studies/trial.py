@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -20,34 +20,48 @@ import torch
 
 from core.averaging import Member, average_members, find_members, member_steps, save_member
 from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
-from core.config import DecodeConfig, RunConfig, TrainConfig
+from core.config import DataConfig, DecodeConfig, RunConfig, TrainConfig
+from core.data.corpora import get_treebank, tree_format
 from core.data.prepare import PreparedData, prepare
 from core.data.split import ParallelSplit
 from core.decode import translate
-from core.scoring.bleu import score_text
-from core.scoring.checks import check_references
+from core.parallel import ALONE, RankLostError, Ranks
+from core.scoring.references import READABLE_KINDS, Reference, TextReference, TreeReference
 from core.sequence_model import SequenceModel, num_parameters
 from core.trainer import DivergedError, Trainer, evaluate
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
-from studies.work import AttentionProbe, Training, work_of
+from studies.work import AttentionProbe, CapabilityProbe, ComplexityProbe, StatementProbe, TaskProbe, Training, work_of
 
 HEARTBEAT_EVERY_SECONDS = 10.0
 NUM_SAMPLES = 3
+
+Join = Callable[[Callable[[str], None]], AbstractContextManager[Ranks]]
+"""Brings a training's other ranks up and joins them for the time of a block. It is given what writes down why the
+attempt failed, for the case that the process must end itself.
+"""
+
+
+def train_alone(_: Callable[[str], None]) -> AbstractContextManager[Ranks]:
+    """`Join` of one rank."""
+    return nullcontext(ALONE)
 
 
 class SupersededError(Exception):
     """A later attempt of the same run has started: this one was taken for dead and must not commit anything."""
 
 
-def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device) -> None:
+def execute(
+    record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, join: Join = train_alone
+) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
     One that is done, or that another process works on, is left alone; who seems to work on it gets a minute to show
     that it is not a dead command's last sign of life.
     How it ended is in its folder: `result.json`, or the attempt's `error.json` with the reason and `log.txt` with the
-    traceback. No error leaves this function, so one failed run leaves the others alone.
+    traceback. No error leaves this function, so one failed run leaves the others alone, save RankLostError: the run can
+    go on in a new process.
     """
     folder = RunFolder.create(workspace.runs, record)
     deadline = time.monotonic() + HEARTBEAT_SECONDS
@@ -59,11 +73,14 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
     torch.set_num_threads(num_threads)
     try:
         with _heartbeat(attempt):
-            _carry_out(record, folder, attempt, workspace, device)
+            _carry_out(record, folder, attempt, workspace, device, join)
     except SupersededError:
         pass  # the later attempt tells how the run ended
     except DivergedError as error:
         attempt.fail(str(error), status="diverged")
+    except RankLostError as error:
+        attempt.fail(str(error))
+        raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this run's reason and must not stop the others
         attempt.log_file.write_text(traceback.format_exc(), encoding="utf-8")
         attempt.fail(_out_of_memory(error, record) or f"{type(error).__name__}: {error}")
@@ -72,18 +89,37 @@ def execute(record: RunRecord, workspace: Workspace, num_threads: int, device: t
 
 
 def _carry_out(
-    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device
+    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
 ) -> None:
     match work_of(record.config):
         case Training():
-            _train(record, folder, attempt, workspace, device)
+            _train(record, folder, attempt, workspace, device, join)
         case AttentionProbe() as probe:
             from studies.attention_probe import measure
 
-            result = measure(probe, record, folder, workspace, device)
-            if not folder.is_newest(attempt):
-                raise SupersededError
-            folder.finish(result)
+            _conclude(folder, attempt, measure(probe, record, folder, workspace, device))
+        case ComplexityProbe() as probe:
+            from studies.complexity_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case StatementProbe() as probe:
+            from studies.statement_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case TaskProbe() as probe:
+            from studies.task_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record.seed))
+        case CapabilityProbe() as probe:
+            from studies.capability_probe import measure
+
+            _conclude(folder, attempt, measure(probe, record, device))
+
+
+def _conclude(folder: RunFolder, attempt: Attempt, result: RunResult) -> None:
+    if not folder.is_newest(attempt):
+        raise SupersededError
+    folder.finish(result)
 
 
 def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
@@ -91,6 +127,8 @@ def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
     # Torch's own kind is for GPUs; its CPU allocator raises a plain RuntimeError.
     if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
         return None
+    if not isinstance(work_of(record.config), Training):
+        return "out of memory: run fewer at a time with --max-concurrent"
     tokens = record.config["train"]["micro_batch_tokens"]
     return (
         f"out of memory: lower micro_batch_tokens (now {tokens:,}), which is filled up to the same update by more "
@@ -130,7 +168,9 @@ class Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
-def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device) -> None:
+def _train(
+    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
+) -> None:
     config = RunConfig.from_dict(record.config)
     phase = Phases()
     with phase("setup"):
@@ -138,12 +178,10 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
         _check_data(record, config, data)
         splits = {name: data.split(name) for name in ("train", config.data.dev_split, config.data.test_split)}
         dev_split = splits[config.data.dev_split]
-        for name in (config.data.dev_split, config.data.test_split):
-            check_references(splits[name].tgt_lines, config.data.tgt)  # what cannot be scored is not trained for
-        trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device)
-        earlier = newest_checkpoint([other.checkpoints for other in folder.attempts()])
-        if earlier is not None:
-            trainer.restore(load_checkpoint(earlier, record.run))
+        references = {  # what cannot be scored is not trained for
+            name: _reference(config.data, name, splits[name], workspace)
+            for name in (config.data.dev_split, config.data.test_split)
+        }
 
     def save(checkpoint: Checkpoint) -> None:
         if not folder.is_newest(attempt):
@@ -154,18 +192,54 @@ def _train(record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Wo
         save_member(attempt.checkpoints, record.run, step, weights)
 
     def write_samples(step: int) -> None:
-        _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data)
+        greedy = replace(config.decode, beam_size=1)
+        _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data, greedy)
 
-    with phase("train"):
-        trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
+    with join(attempt.fail) as ranks:
+        with phase("setup"):
+            trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device, ranks)
+            earlier = ranks.follow_first(newest_checkpoint([other.checkpoints for other in folder.attempts()]))
+            if earlier is not None:
+                trainer.restore(load_checkpoint(earlier, record.run))
+        with phase("train"):
+            trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
     members = _average(folder, record.run, config.train, trainer.model)
     scores = []
     for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
-        scores += _score_split(name, split_name, splits[split_name], trainer.model, config, data, attempt, phase)
+        split, reference = splits[split_name], references[split_name]
+        scores += _score_split(name, split_name, split, reference, trainer.model, config, data, attempt, phase)
     if members:
         averaged = {"averaged": [asdict(member) for member in members]}
         scores = [replace(score, details=score.details | averaged) for score in scores]
     _finish(record, folder, attempt, trainer, data, scores, phase)
+
+
+def _reference(data: DataConfig, split_name: str, split: ParallelSplit, workspace: Workspace) -> Reference:
+    """What a split's output is scored against: its target lines, or its trees, of which sequences do not tell all."""
+    if data.task == "parsing":
+        trees = get_treebank(data.corpus).read_trees(split_name, workspace.data)
+        return TreeReference(list(trees), tree_format(data))
+    return TextReference(split.tgt_lines, data.src, data.tgt)
+
+
+def assist(record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, ranks: Ranks) -> None:
+    """What a rank after the first does in a run that the first one carries out: it trains along and writes nothing.
+
+    Call it within the ranks' process group. Errors leave it, for the first rank to be told.
+    """
+    torch.set_num_threads(num_threads)
+    config = RunConfig.from_dict(record.config)
+    data = prepare(config.data, workspace.data)
+    train_split, dev_split = data.split("train"), data.split(config.data.dev_split)
+    trainer = Trainer(record.run, config, train_split, dev_split, record.seed, device, ranks)
+    earlier = ranks.follow_first(None)
+    if earlier is not None:
+        trainer.restore(load_checkpoint(earlier, record.run))
+    trainer.train(_do_nothing, _do_nothing, keep=_do_nothing)
+
+
+def _do_nothing(*_: object) -> None:
+    """In place of what the first rank writes."""
 
 
 def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceModel) -> tuple[Member, ...]:
@@ -178,10 +252,12 @@ def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceMode
     return average.members
 
 
-def _append_samples(file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData) -> None:
-    """Translate a few development sentences greedily, spread over the split, and append them as JSON lines."""
+def _append_samples(
+    file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
+) -> None:
+    """Translate a few development sentences, spread over the split, and append them as JSON lines."""
     chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
-    hypotheses = translate(model, [split.src[i] for i in chosen], DecodeConfig(beam_size=1))
+    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
     model.train()
     texts = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
     with file.open("a", encoding="utf-8") as lines:
@@ -207,13 +283,14 @@ def _score_split(
     name: str,
     split_name: str,
     split: ParallelSplit,
+    reference: Reference,
     model: SequenceModel,
     config: RunConfig,
     data: PreparedData,
     attempt: Attempt,
     phase: Callable[[str], object],
 ) -> list[Score]:
-    """Perplexity, BLEU by each protocol, and chrF of one split; the output text is kept with the attempt."""
+    """Perplexity of one split, and its output's scores by task; the output is kept with the attempt."""
     dataset = f"{config.data.corpus}/{split_name}/{config.data.src}-{config.data.tgt}"
     with phase("score"):
         evaluation = evaluate(model, split, config.train.micro_batch_tokens)
@@ -222,7 +299,8 @@ def _score_split(
         raw_output = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
     # Pieces are bytes, so a model can write a line feed; in a file of lines it would shift every later one.
     output = [line.replace("\n", " ") for line in raw_output]
-    _output_file(attempt, name).write_text("".join(f"{line}\n" for line in output), encoding="utf-8")
+    for kind, lines in {"output": output, **reference.readable(output)}.items():
+        _output_file(attempt, name, kind).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     decoding = {
         "beam_size": config.decode.beam_size,
         "length_penalty": config.decode.length_penalty,
@@ -234,7 +312,7 @@ def _score_split(
     }
     finite = math.isfinite(evaluation.perplexity)
     with phase("score"):
-        text_scores = score_text(output, split.tgt_lines, config.data.src, config.data.tgt)
+        output_scores = reference.score(output)
     return [
         Score(
             name=f"{name}_ppl",
@@ -249,7 +327,7 @@ def _score_split(
             Score(
                 f"{name}_{score.name}", score.value, score.signature, dataset, score.num_items, score.details | decoding
             )
-            for score in text_scores
+            for score in output_scores
         ),
     ]
 
@@ -258,8 +336,9 @@ def _samples_file(attempt: Attempt) -> Path:
     return attempt.path / "samples.jsonl"
 
 
-def _output_file(attempt: Attempt, name: str) -> Path:
-    return attempt.path / f"{name}.output.txt"
+def _output_file(attempt: Attempt, name: str, kind: str) -> Path:
+    """`kind` is "output", as the model wrote it, or a form of it that the task's reference gives."""
+    return attempt.path / f"{name}.{kind}.txt"
 
 
 def _finish(
@@ -278,7 +357,9 @@ def _finish(
         write_atomically(weights, {"run": record.run, "config": record.config, "model": trainer.model.state_dict()})
         data.vocabulary.save(vocabulary)
         artifacts = [folder.artifact("weights", weights), folder.artifact("vocabulary", vocabulary)]
-        artifacts += [folder.artifact("output", _output_file(attempt, name)) for name in ("dev", "test")]
+        for name in ("dev", "test"):
+            files = {kind: _output_file(attempt, name, kind) for kind in ("output", *READABLE_KINDS)}
+            artifacts += [folder.artifact(kind, file) for kind, file in files.items() if file.exists()]
         # One file an attempt: a restart goes on in a file of its own.
         samples = [_samples_file(other) for other in folder.attempts()]
         artifacts += [folder.artifact("samples", file) for file in samples if file.exists()]

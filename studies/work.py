@@ -1,4 +1,4 @@
-"""What a trial does: train a model, or measure one that another trial has trained.
+"""What a trial does: train a model, measure one that another trial has trained, or measure what needs no trained model.
 
 A trial says so with one of these objects; `studies.trial` does what each means. All but training stand in the run's
 configuration under `work`, so that a run's folder tells what it is and its id covers it: also which run it measures,
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from results import provenance
 
@@ -21,6 +21,9 @@ _HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Training:
     """Trains a model from nothing, then scores it."""
+
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
 
     @property
     def measures(self) -> None:
@@ -45,6 +48,8 @@ class AttentionProbe:
     study: str
     trial: str
     trained: bool = True
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -57,10 +62,89 @@ class AttentionProbe:
         return {"work": {"kind": type(self).__name__, **asdict(self), "run": measured, "source": sources}}
 
 
-Work = Training | AttentionProbe
+class _Alone:
+    """Work that needs neither a corpus nor another trial's run, and whose sizes are its own."""
+
+    reads_corpus: ClassVar[bool] = False
+    sources: ClassVar[tuple[str, ...]]
+
+    @property
+    def measures(self) -> None:
+        """No other trial."""
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says of it."""
+        return {"work": {"kind": type(self).__name__, **asdict(self), "sources": provenance_of(*self.sources)}}
+
+
+@dataclass(frozen=True)
+class ComplexityProbe(_Alone):
+    """Measures a layer type at work (Table 1): it has the same sizes, and means the same, whatever scale is asked for.
+
+    Attributes:
+        layer: one of `studies.table1.LAYERS`.
+        measure: `cost` in operations and seconds over one size, `steps` that wait for each other, `path` between
+            positions, or `against`, the cost over n and d beside another layer type's.
+        size: in which growth is measured: n, d, k or r.
+    """
+
+    layer: str
+    measure: Literal["cost", "steps", "path", "against"]
+    size: str
+    sources: ClassVar[tuple[str, ...]] = ("complexity_probe.py", "layer_types.py")
+    full_size: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class StatementProbe(_Alone):
+    """Measures what a sentence of section 3 says of a part of the model, at the paper's sizes, whatever the scale.
+
+    Attributes:
+        statement: which, one of `studies.statement_probe.STATEMENTS`.
+    """
+
+    statement: str
+    sources: ClassVar[tuple[str, ...]] = ("statement_probe.py",)
+    full_size: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class TaskProbe(_Alone):
+    """Trains small models on a made-up task in seconds, several times, and measures how well they do (section 3).
+
+    It stands in for a training that the paper speaks of, so a run belongs to the scale that it was asked for, where a
+    claim agrees at best; at the paper's scale it is about other data than the paper's.
+
+    Attributes:
+        task: one of `studies.task_probe.TASKS`.
+        variant: what is compared: an attention function, or a kind of positions.
+        size: d_k, or how many times as long as in training a sequence is.
+    """
+
+    task: Literal["recall", "longer"]
+    variant: str
+    size: int
+    sources: ClassVar[tuple[str, ...]] = ("task_probe.py",)
+    full_size: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class CapabilityProbe(_Alone):
+    """Trains a small model on each of the made-up tasks of `core.probe_tasks` and asks it (`studies.capabilities`).
+
+    The model is that of the run's configuration, trained for as many updates at most. Sizes are the same at every
+    scale; updates are not, and a run belongs to the scale that it was asked for.
+    """
+
+    learning_rate: float
+    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py",)
+    full_size: ClassVar[bool] = False
+
+
+Work = Training | AttentionProbe | ComplexityProbe | StatementProbe | TaskProbe | CapabilityProbe
 TRAINING = Training()
 
-_KINDS = {kind.__name__: kind for kind in (AttentionProbe,)}
+_KINDS = {kind.__name__: kind for kind in (AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe, CapabilityProbe)}
 
 
 @cache

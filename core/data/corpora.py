@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from core.config import DataConfig
 from core.data import own_corpora
-from core.data.corpus import Corpus, require_name
+from core.data.corpus import Corpus, PairCorpus, require_name
 from core.data.generated_corpus import GRAMMAR
 from core.data.multi30k import MULTI30K
+from core.data.tree_sequences import TreeFormat
 from core.data.treebanks import BERKELEY_PARSES, GRAMMAR_TREES, TREEBANK_SAMPLE, WSJ, Treebank
+from core.data.treebanks.tree_pairs import TreePairs
 from core.data.wmt14 import WMT14
 
 CORPORA: Mapping[str, Corpus] = {
@@ -43,3 +46,23 @@ def get_treebank(name: str) -> Treebank:
     """The treebank of this name; ValueError with near names where there is none."""
     require_name(name, TREEBANKS, "no treebank")
     return TREEBANKS[name]
+
+
+def get_pairs(data: DataConfig, cache_dir: Path) -> PairCorpus:
+    """What a run of this configuration reads: aligned lines of two languages, or words and trees.
+
+    Raises:
+        ValueError: no such corpus, or one for another task.
+    """
+    if data.task == "parsing":
+        more = None if data.more_trees is None else get_treebank(data.more_trees)
+        return TreePairs.of(get_treebank(data.corpus), tree_format(data), data.train_share, more)
+    corpus = get(data.corpus, cache_dir)
+    if not isinstance(corpus, PairCorpus):
+        raise ValueError(f"corpus {data.corpus} is for {corpus.task}; name one for translation")
+    return corpus
+
+
+def tree_format(data: DataConfig) -> TreeFormat:
+    """What the symbols of a parsing run's trees tell."""
+    return TreeFormat(data.keep_tags, data.keep_words)

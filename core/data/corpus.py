@@ -1,13 +1,14 @@
 """What a corpus is, whatever its task: a name, splits with their counts, origin, terms, and where it stands here.
 
-How its text is read differs by task and is a subclass's: `translation_corpus.py` for aligned lines.
+How its text is read differs by task and is a subclass's: `translation_corpus.py` for aligned lines,
+`treebanks/treebank.py` for trees, and `treebanks/tree_pairs.py` for these as aligned lines.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -132,6 +133,36 @@ class Corpus(ABC):
         require_name(split, self.splits, f"{self.name} has no split")
         for language in languages:
             require_name(language, self.languages, f"{self.name} has no language")
+
+
+@dataclass(frozen=True)
+class PairCorpus(Corpus):
+    """A corpus whose items are pairs of lines, one in each of two languages: what runs are trained on and scored by."""
+
+    @property
+    def tokenised(self) -> bool:
+        """Whether blanks, and nothing else, separate the words of its lines."""
+        return False
+
+    @abstractmethod
+    def num_lines(self, split: str, languages: Languages, cache_dir: Path) -> int | None:
+        """Lines that this split of a pair of languages must have; None where nothing says."""
+
+    @abstractmethod
+    def read_pairs(self, split: str, src: str, tgt: str, cache_dir: Path) -> Iterator[tuple[str, str]]:
+        """One split in two languages as a stream of (source line, target line), without their line feeds.
+
+        Counts, checksums and shares are known at the end only: what was made of the pairs must be thrown away where
+        the stream ends in an error.
+
+        Raises:
+            ValueError: the corpus has no such split or pair of languages.
+            DataError: the text is missing, damaged, or not what the corpus declares, or the sides do not fit.
+        """
+
+    @abstractmethod
+    def require_pair(self, split: str, src: str, tgt: str) -> None:
+        """Raise ValueError, with what is there, unless the corpus has this split in these two languages."""
 
 
 def local_folder(name: str) -> Path | None:

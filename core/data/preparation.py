@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 
 from core.config import DataConfig
-from core.data.corpus import TRAIN_SPLIT, DataError
+from core.data.corpus import TRAIN_SPLIT, DataError, PairCorpus
 from core.data.progress import progress
 from core.data.split import Sentences
 from core.data.split_files import SplitWriter
 from core.data.split_statistics import compute_statistics
-from core.data.translation_corpus import TranslationCorpus
 from core.data.vocabulary import ALPHABET_SIZE, SPECIAL_SYMBOLS, Vocabulary
 
 INFO_FILE, VOCABULARY_FILE, _JOURNAL_FILE = "info.json", "vocabulary.json", "journal.json"
@@ -61,7 +60,7 @@ class Preparation:
     process had written down there is not made again. One process at a time.
     """
 
-    def __init__(self, corpus: TranslationCorpus, data: DataConfig, cache_dir: Path, folder: Path) -> None:
+    def __init__(self, corpus: PairCorpus, data: DataConfig, cache_dir: Path, folder: Path) -> None:
         self._corpus, self._data, self._cache_dir, self._folder = corpus, data, cache_dir, folder
         self._unfinished = folder.with_name(f".{folder.name}.unfinished")
         self._journal = self._read_journal()
@@ -99,7 +98,9 @@ class Preparation:
             return Vocabulary.load(path)
         self._journal = {}  # there is none yet, or it tells of another vocabulary's pieces
         # Only training text: merges that know the test set would flatter it (A30).
-        vocabulary = Vocabulary.learn(self._lines_to_learn_on(), self._data.vocab_size, self._data.vocab_kind)
+        vocabulary = Vocabulary.learn(
+            self._lines_to_learn_on(), self._data.vocab_size, self._data.vocab_kind, tokenised=self._corpus.tokenised
+        )
         _write_whole(path, vocabulary.tokenizer.to_str())
         return vocabulary
 

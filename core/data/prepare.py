@@ -18,13 +18,12 @@ from pathlib import Path
 
 from core.config import DataConfig
 from core.data import corpora
-from core.data.corpus import TRAIN_SPLIT, DataError, require_name
+from core.data.corpus import TRAIN_SPLIT, DataError, PairCorpus, require_name
 from core.data.lock import one_at_a_time
 from core.data.preparation import INFO_FILE, VOCABULARY_FILE, Preparation
 from core.data.split import Lines, ParallelSplit
 from core.data.split_files import SIDES, map_lines, map_sentences
 from core.data.split_statistics import SplitStatistics
-from core.data.translation_corpus import TranslationCorpus
 from core.data.vocabulary import Vocabulary, fingerprint_of_file
 
 # Part of the key: to be raised whenever other files are written for the same input.
@@ -80,13 +79,10 @@ def prepare(data: DataConfig, cache_dir: Path) -> PreparedData:
         ValueError: no such corpus, language or split; the vocabulary is too small; the training split would be scored.
         DataError: the corpus cannot be had, is damaged, or leaves nothing to train on; the disk is full.
     """
-    corpus = corpora.get(data.corpus, cache_dir)
-    if not isinstance(corpus, TranslationCorpus):
-        raise ValueError(f"corpus {data.corpus} is for {corpus.task}; name one for translation")
-    return prepare_corpus(corpus, data, cache_dir)
+    return prepare_corpus(corpora.get_pairs(data, cache_dir), data, cache_dir)
 
 
-def prepare_corpus(corpus: TranslationCorpus, data: DataConfig, cache_dir: Path) -> PreparedData:
+def prepare_corpus(corpus: PairCorpus, data: DataConfig, cache_dir: Path) -> PreparedData:
     """`prepare` for a corpus in hand, whatever name `data` gives."""
     for split in (data.dev_split, data.test_split):
         corpus.require_pair(split, data.src, data.tgt)

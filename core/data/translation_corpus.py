@@ -12,7 +12,7 @@ from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from core.data.corpus import Corpus, DataError, Languages, require_name
+from core.data.corpus import DataError, Languages, PairCorpus, require_name
 from core.data.lines import LineStream, is_empty, is_markup
 
 # Two languages share a name or a number now and then; half of the lines means that one text was passed twice (A8).
@@ -31,7 +31,7 @@ class Text(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TranslationCorpus(Corpus):
+class TranslationCorpus(PairCorpus):
     """Aligned text in several languages; subclasses say where it comes from."""
 
     @property
@@ -44,19 +44,9 @@ class TranslationCorpus(Corpus):
         """The two sides of one split, decoded and nothing more; the names have been checked."""
 
     def num_lines(self, split: str, languages: Languages, cache_dir: Path) -> int | None:
-        """Lines that this split of a pair of languages must have; None where nothing says."""
         return self.splits[split]
 
     def read_pairs(self, split: str, src: str, tgt: str, cache_dir: Path) -> Iterator[tuple[str, str]]:
-        """One split in two languages as a stream of (source line, target line), without their line feeds.
-
-        Counts, checksums and shares are known at the end only: what was made of the pairs must be thrown away where
-        the stream ends in an error.
-
-        Raises:
-            ValueError: the corpus has no such split or pair of languages.
-            DataError: the text is missing, damaged, or not what the corpus declares, or the sides do not fit.
-        """
         self.require_pair(split, src, tgt)
         texts = self._open(split, src, tgt, cache_dir)
         expected = self.num_lines(split, (src, tgt), cache_dir)
@@ -91,7 +81,6 @@ class TranslationCorpus(Corpus):
         raise ValueError(f"{self.name} has no pair {name!r}; known, either way round: {known}")
 
     def require_pair(self, split: str, src: str, tgt: str) -> None:
-        """Raise ValueError, with what is there, unless the corpus has this split in these two languages."""
         self.require(split, src, tgt)
         self.named_pair((src, tgt))
 
@@ -126,7 +115,7 @@ def checked_pairs(
         num_lines: that both must have; None where nothing says.
 
     Raises:
-        DataError: see `TranslationCorpus.read_pairs`.
+        DataError: see `PairCorpus.read_pairs`.
     """
     sides = [_Side(text) for text in texts]
     identical = 0

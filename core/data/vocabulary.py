@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from core.config import VocabularyKind
 from core.data.corpus import DataError
@@ -43,10 +43,15 @@ class Vocabulary:
     tokenizer: Tokenizer
 
     @classmethod
-    def learn(cls, lines: Iterable[str], vocab_size: int, kind: VocabularyKind = "bpe") -> Vocabulary:
+    def learn(
+        cls, lines: Iterable[str], vocab_size: int, kind: VocabularyKind = "bpe", *, tokenised: bool = False
+    ) -> Vocabulary:
         """Learn merges on these lines; the same lines and size always give the same vocabulary.
 
         Memory grows with the number of different words, not of lines.
+
+        `tokenised` lines have words between blanks, which pieces may fill: a bracket and its label, `(NP`, are one
+        word. Otherwise letters, digits and signs are words of their own.
 
         Pass training text only, of both languages (pitfall A30). The result has `vocab_size` ids, special symbols
         included, or fewer where the text has no pair left to merge: see `size`.
@@ -59,7 +64,8 @@ class Vocabulary:
                 f"vocab_size={vocab_size} must be at least {_NUM_BASE_PIECES}: "
                 f"{len(SPECIAL_SYMBOLS)} special symbols and 256 bytes"
             )
-        learned = _with_words(models.BPE(), _split_words())
+        split_words = _split_at_blanks if tokenised else _split_words
+        learned = _with_words(models.BPE(), split_words())
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size,
             special_tokens=list(SPECIAL_SYMBOLS),
@@ -77,10 +83,10 @@ class Vocabulary:
                 model["vocab"], unk_token=SPECIAL_SYMBOLS[0], max_input_chars_per_word=_MAX_WORD_BYTES,
                 continuing_subword_prefix="",
             )  # fmt: skip
-            words = pre_tokenizers.Sequence([_split_words(), pre_tokenizers.FixedLength(length=_MAX_WORD_BYTES)])
+            words = pre_tokenizers.Sequence([split_words(), pre_tokenizers.FixedLength(length=_MAX_WORD_BYTES)])
             return cls(_with_words(model, words))
         merges = [tuple(merge) for merge in model["merges"]]
-        return cls(_with_words(models.BPE(vocab=model["vocab"], merges=merges), _split_words()))
+        return cls(_with_words(models.BPE(vocab=model["vocab"], merges=merges), split_words()))
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -172,6 +178,12 @@ def _split_words() -> pre_tokenizers.PreTokenizer:
     """Splits at word starts, as GPT-2 does, and writes bytes as characters."""
     # The library's own prefix is not reversible: it is left out where a line begins with a space already.
     return pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+
+def _split_at_blanks() -> pre_tokenizers.PreTokenizer:
+    """Splits before each blank alone, and writes bytes as characters."""
+    blanks = pre_tokenizers.Split(Regex(" ?[^ ]+"), behavior="isolated")
+    return pre_tokenizers.Sequence([blanks, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
 def _with_words(model: models.Model, words: pre_tokenizers.PreTokenizer) -> Tokenizer:

@@ -20,8 +20,9 @@ symbol for all tags tells nothing, and one that mistakes a comma makes an error 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -43,7 +44,8 @@ class SentenceScore:
     `status` is EVALB's: `error` where the words differ, `skipped` where the prediction has no word to score; `problem`
     says what is wrong, None where a skipped sentence has no word to score in its gold tree either. Such sentences
     have no matches. `length` counts words by the rules for length, `words` those that are scored, and `correct_tags`
-    those of them with the right tag. `crossing` predicted constituents overlap a gold one without nesting.
+    those of them with the right tag. `crossing` predicted constituents overlap a gold one without nesting. `labels` are
+    those of the gold, predicted and matched constituents.
     """
 
     status: Literal["valid", "error", "skipped"]
@@ -55,6 +57,15 @@ class SentenceScore:
     words: int = 0
     correct_tags: int = 0
     problem: str | None = None
+    labels: tuple[tuple[str, ...], ...] = field(default=((), (), ()), compare=False, repr=False)
+
+
+class LabelCounts(NamedTuple):
+    """Constituents of one label: in gold trees, in predicted ones, and in both; a match has the gold label."""
+
+    gold: int
+    predicted: int
+    matched: int
 
 
 @dataclass(frozen=True)
@@ -191,6 +202,14 @@ class BracketingScore:
     def short(self) -> BracketCounts:
         """Gold sentences of at most `rules.cutoff_length` words."""
         return BracketCounts.of([s for s in self.sentences if s.length <= self.rules.cutoff_length])
+
+    @cached_property
+    def by_label(self) -> dict[str, LabelCounts]:
+        """Counts of the valid sentences by label, the most frequent in the gold trees first."""
+        valid = [sentence for sentence in self.sentences if sentence.status == "valid"]
+        sides = [Counter(label for sentence in valid for label in sentence.labels[side]) for side in range(3)]
+        labels = sorted(set().union(*sides), key=lambda label: (-sides[0][label], label))
+        return {label: LabelCounts(*(side[label] for side in sides)) for label in labels}
 
     @property
     def value(self) -> float | None:
@@ -349,18 +368,20 @@ class _Scorer:
         if skipped or problem is not None:
             status = "skipped" if skipped else "error"
             return SentenceScore(status, length, len(gold_spans), len(spans), problem=problem)
+        matched = self._match(gold_spans, spans)
         return SentenceScore(
             "valid",
             length,
             len(gold_spans),
             len(spans),
-            self._match(gold_spans, spans),
+            len(matched),
             _count_crossing({span for span, _ in gold_spans}, [span for span, _ in spans]),
             len(reference.terminals),
             sum(
                 one.tag == other.tag or (one.tag, other.tag) in self._equal_labels
                 for one, other in zip(reference.terminals, output.terminals, strict=True)
             ),
+            labels=(tuple(label for _, label in gold_spans), tuple(label for _, label in spans), tuple(matched)),
         )
 
     def _deleted(self, words: Sequence[_Terminal]) -> list[bool]:
@@ -430,18 +451,18 @@ class _Scorer:
                     spans.append((_Span(bracket.start, bracket.end), label))
         return spans
 
-    def _match(self, gold_spans: Sequence[tuple[_Span, str]], spans: Sequence[tuple[_Span, str]]) -> int:
-        """Each gold constituent takes the first of its span and label that no earlier one has taken."""
+    def _match(self, gold_spans: Sequence[tuple[_Span, str]], spans: Sequence[tuple[_Span, str]]) -> list[str]:
+        """Each gold constituent takes the first of its span and label that no earlier one has taken; their labels."""
         free: dict[_Span, list[str]] = {}
         for span, label in spans:
             free.setdefault(span, []).append(label)
-        matched = 0
+        matched = []
         for span, label in gold_spans:
             candidates = free.get(span, [])
             for index, other in enumerate(candidates):
                 if not self._rules.labeled or label == other or (label, other) in self._equal_labels:
                     del candidates[index]
-                    matched += 1
+                    matched.append(label)
                     break
         return matched
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +15,11 @@ from torch import multiprocessing, nn
 from core.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from core.config import DataConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig
 from core.data.split import ParallelSplit, Sentences
-from core.parallel import Ranks, process_group
+from core.parallel import Ranks, find_meeting, open_meeting, process_group
 from core.trainer import Trainer
 
 RUN, VOCAB, STEPS = "0123456789ab", 20, 6
+PATIENCE = timedelta(seconds=60)
 CONFIG = RunConfig(
     model=ModelConfig(VOCAB, num_layers=1, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8, dropout=0.0),
     data=DataConfig("tiny", "en", "de", vocab_size=VOCAB, dev_split="dev", test_split="test"),
@@ -70,20 +70,15 @@ def train(config: RunConfig, ranks: Ranks, folder: Path, resume: Path | None = N
 
 def _rank(rank: int, world_size: int, port: int, config: RunConfig, folder: Path, resume: Path | None) -> None:
     ranks = Ranks(rank, world_size)
-    with process_group(ranks, "127.0.0.1", port, torch.device("cpu"), timedelta(seconds=60)):
+    with process_group(ranks, find_meeting("127.0.0.1", port, PATIENCE), torch.device("cpu"), PATIENCE):
         train(config, ranks, folder, resume)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run_on(world_size: int, folder: Path, config: RunConfig = CONFIG, resume: Path | None = None) -> list[dict]:
     """What each rank had at the end."""
     folder.mkdir()
-    arguments = (world_size, _free_port(), config, folder, resume)
+    meeting = open_meeting("127.0.0.1", world_size, PATIENCE)
+    arguments = (world_size, meeting.port, config, folder, resume)
     multiprocessing.spawn(_rank, arguments, nprocs=world_size)
     return [torch.load(folder / f"rank-{rank}.pt", weights_only=True) for rank in range(world_size)]
 

@@ -12,9 +12,10 @@ from results.errors import ResultsError
 from results.run_folder import RunFolder, RunStatus
 from studies import campaign
 from studies.campaign import Outcome, carry_out, survey
+from studies.resources import Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import PAPER, Scale
-from studies.schedule import ScheduleError
+from studies.schedule import Job, ScheduleError
 from studies.table3 import STUDY
 
 Plan = Callable[..., list[PlannedRun]]
@@ -28,11 +29,12 @@ class Scheduler:
         self.given: list[PlannedRun] = []
         self.outcome: Callable[[PlannedRun], object] = lambda run: None
 
-    def __call__(self, runs: Sequence[PlannedRun], workspace, resources, address, max_concurrent, on_start) -> None:
+    def __call__(self, jobs: Sequence[Job], workspace, address, max_concurrent, on_start) -> None:
         on_start()
-        self.given += runs
-        self.resources, self.address, self.max_concurrent = resources, address, max_concurrent
-        for run in runs:
+        self.given += [run for run, _ in jobs]
+        self.resources = [given for _, given in jobs]
+        self.address, self.max_concurrent = address, max_concurrent
+        for run, _ in jobs:
             self.outcome(run)
 
     @property
@@ -152,8 +154,8 @@ def test_outcome_has_a_line_for_each_failure() -> None:
 
 
 def test_options_reach_the_scheduler(workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale) -> None:
-    carry_out(plan(workspace, "base"), workspace, tiny, 2, "10.0.0.1:6379", 3, False)
-    assert (scheduler.resources.cpus, scheduler.resources.gpus) == (1, 2)
+    carry_out(plan(workspace, "base"), workspace, tiny, Sizes(gpus=2), "10.0.0.1:6379", 3, False)
+    assert scheduler.resources == [Resources(1, 2)]
     assert (scheduler.address, scheduler.max_concurrent) == ("10.0.0.1:6379", 3)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from studies import schedule
 from studies.registry import get_study
+from studies.resources import Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
-from studies.scales import PAPER, SMOKE, Scale
-from studies.schedule import Resources, ScheduleError, check_resources, run_on_ray
+from studies.scales import Scale
+from studies.schedule import ScheduleError, check_resources, run_on_ray
 
 Plan = Callable[..., list[PlannedRun]]
 
@@ -22,22 +23,17 @@ def cluster(monkeypatch: pytest.MonkeyPatch, *nodes: dict[str, float]) -> None:
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": resources} for resources in nodes])
 
 
-def test_resources_are_the_scales_unless_told_otherwise() -> None:
-    assert Resources.of(PAPER, None) == Resources(1, 8)
-    assert Resources.of(PAPER, 0) == Resources(1, 0)
-    assert Resources.of(SMOKE, 1) == Resources(1, 1)
-
-
 @pytest.mark.parametrize(
     ("asked", "nodes", "complaint"),
     [
         (Resources(1, 8), [{"CPU": 2}], "asks for 8 GPUs and this machine has none; use --gpus-per-trial 0"),
-        (Resources(1, 8), [{"CPU": 2, "GPU": 4}], "asks for 8 GPUs and the largest machine has 4; use .* 1 "),
+        (Resources(1, 8), [{"CPU": 2, "GPU": 4}], "asks for 8 GPUs and the largest machine has 4; use .* 4 "),
         (Resources(1, 8), [{"CPU": 64, "GPU": 4}] * 4, "asks for 8 GPUs and the largest machine has 4"),
-        (Resources(1, 8), [{"CPU": 64, "GPU": 8}], "this version trains a trial on one; use --gpus-per-trial 1"),
+        (Resources(1, 0, 4), [{"CPU": 2}] * 4, r"4 processor cores \(4 ranks with 1 each\) and the largest .* 2"),
+        (Resources(2, 8), [{"CPU": 8, "GPU": 8}], r"16 processor cores \(8 ranks with 2 each\) and the largest .* 8"),
         (Resources(4, 0), [{"CPU": 2}], "asks for 4 processor cores and the largest machine has 2"),
     ],
-    ids=["no GPU", "too few", "enough on four machines but on none", "more than one", "cores"],
+    ids=["no GPU", "too few", "enough on four machines but on none", "ranks", "cores of ranks on GPUs", "cores"],
 )
 def test_what_would_wait_forever_is_refused(
     asked: Resources, nodes: list[dict], complaint: str, monkeypatch: pytest.MonkeyPatch
@@ -48,7 +44,7 @@ def test_what_would_wait_forever_is_refused(
         check_resources(asked)
 
 
-@pytest.mark.parametrize("asked", [Resources(1, 0), Resources(2, 1)], ids=str)
+@pytest.mark.parametrize("asked", [Resources(1, 0), Resources(2, 1), Resources(1, 0, 2)], ids=str)
 def test_what_fits_is_accepted(asked: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster(monkeypatch, {"CPU": 1}, {"CPU": 2, "GPU": 1})
     check_resources(asked)
@@ -61,22 +57,26 @@ def test_longest_run_starts_first_and_data_is_prepared_once(
     monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
     monkeypatch.setattr(schedule, "check_resources", lambda resources: events.append("checked"))
     monkeypatch.setattr(schedule, "prepare", lambda data, folder: events.append(folder))
-    monkeypatch.setattr(schedule, "_fit", lambda runs, *_: events.append([run.record.trial for run in runs]))
+    monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: events.append([run.record.trial for run, _ in jobs]))
     runs = plan(workspace, "N2", "big", "base")
-    run_on_ray(runs, workspace, Resources(1, 0), on_start=lambda: events.append("started"))
+    run_on_ray([(run, Resources(1, 0)) for run in runs], workspace, on_start=lambda: events.append("started"))
     assert events == ["checked", workspace.data, "started", ["big", "base", "N2"]]
 
 
-def test_what_measures_comes_after_what_trains_and_asks_for_no_gpu(
+def test_what_measures_comes_after_what_trains(
     workspace: Workspace, plan: Plan, tiny: Scale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages: list[tuple[list[str], int]] = []
+    stages: list[tuple[list[str], list[int]]] = []
     monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
     monkeypatch.setattr(schedule, "check_resources", lambda resources: None)
     monkeypatch.setattr(schedule, "prepare", lambda data, folder: None)
     monkeypatch.setattr(
-        schedule, "_fit", lambda runs, _, given, __: stages.append(([r.record.study for r in runs], given.gpus))
+        schedule,
+        "_fit",
+        lambda jobs, *_: stages.append(([run.record.study for run, _ in jobs], [given.gpus for _, given in jobs])),
     )
     probes = plan_runs(get_study("figure3"), tiny, 1, workspace)
-    run_on_ray([*probes, *plan(workspace, "base")], workspace, Resources(1, 1))
-    assert stages == [(["table3"], 1), (["figure3", "figure3"], 0)]
+    sizes = Sizes(gpus=1)
+    jobs = [(run, sizes.of(run, tiny)) for run in [*probes, *plan(workspace, "base")]]
+    run_on_ray(jobs, workspace)
+    assert stages == [(["table3"], [1]), (["figure3", "figure3"], [0, 0])]

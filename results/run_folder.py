@@ -237,6 +237,21 @@ class RunFolder:
         """All attempts, oldest first."""
         return [Attempt(self.path / name) for name in self.attempt_names()]
 
+    def claim_attempt(self) -> Attempt:
+        """A new attempt for the calling process alone, numbered above all others."""
+        while True:
+            attempts = self.attempts()
+            attempt = Attempt(self.path / f"attempt-{attempts[-1].number + 1 if attempts else 1:03d}")
+            try:
+                attempt.path.mkdir()
+            except FileExistsError:
+                continue  # another process claimed this number first
+            except OSError as error:
+                raise ResultsError(f"cannot make {attempt.path} ({error.strerror})") from None
+            write_json(attempt.started_file, {"started": utc_now(), "pid": os.getpid(), "host": socket.gethostname()})
+            attempt.heartbeat()
+            return attempt
+
     def machine(self) -> Mapping[str, Any]:
         """What the newest attempt that tells of it ran on; empty where none does."""
         return next(filter(None, (attempt.machine() for attempt in reversed(self.attempts()))), {})

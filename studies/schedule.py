@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from core.complexity import training_flops
 from core.data.prepare import prepare
 from results.records import RunRecord
+from results.run_folder import RunFolder
 from studies.preflight import check_disk, check_nodes, check_resources, nodes
 from studies.ray_session import ray_session
 from studies.resources import Job, Resources
-from studies.runs import PlannedRun, Workspace
+from studies.runs import Workspace
 
 if TYPE_CHECKING:
     from ray import tune
@@ -55,14 +56,18 @@ def run_on_ray(
         check_disk(jobs, workspace, found, max_concurrent)
         if address is not None or any(resources.gpus for _, resources in jobs):
             check_nodes(jobs, workspace, found)
-        trainings = [job for job in jobs if job[0].trains and job[0].needs is None]
+        trainings = longest_first([job for job in jobs if job[0].trains and job[0].needs is None])
         for data in dict.fromkeys(run.config.data for run, _ in trainings):
             prepare(data, workspace.data)
         on_start()
-        trainings.sort(key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
         for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:
                 _fit(stage, workspace, max_concurrent)
+
+
+def longest_first(jobs: Sequence[Job]) -> list[Job]:
+    """Trainings by the time that they will take on their ranks."""
+    return sorted(jobs, key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
 
 
 def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None) -> None:
@@ -95,7 +100,7 @@ def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None) 
     )
     with _sigterm_as_interrupt():
         results = tuner.fit()
-    _record_deaths([run for run, _ in jobs], [result for result in results if result.error is not None])
+    _record_deaths(workspace, [result for result in results if result.error is not None])
     # The run folders hold all that counts.
     shutil.rmtree(workspace.home / "ray" / name, ignore_errors=True)
 
@@ -112,14 +117,15 @@ def _placement(config: Mapping[str, Any]) -> tune.PlacementGroupFactory:
     return tune.PlacementGroupFactory([resources.bundle] * resources.ranks, strategy="STRICT_PACK")
 
 
-def _record_deaths(runs: Sequence[PlannedRun], failures: Sequence[tune.Result]) -> None:
+def _record_deaths(workspace: Workspace, failures: Sequence[tune.Result]) -> None:
     """Write down why a run ended whose process did not live to do so itself."""
-    folders = {run.record.run: run.folder for run in runs}
     for result in failures:
-        folder = folders[result.config["job"]["record"]["run"]]
-        if folder.path.exists() and folder.status().status in ("queued", "running") and folder.attempts():
+        record = RunRecord.from_json(result.config["job"]["record"])
+        folder = RunFolder.create(workspace.runs, record)  # it may have died before it could make one
+        if folder.status().status in ("queued", "running"):
+            attempt = folder.attempts()[-1] if folder.attempts() else folder.claim_attempt()
             reason = str(result.error).strip().splitlines()[-1:] or ["no reason was given"]
-            folder.attempts()[-1].fail(f"its process died {MAX_RESTARTS + 1} times, last: {reason[0]}")
+            attempt.fail(f"its process died {MAX_RESTARTS + 1} times, last: {reason[0]}")
 
 
 def _trial_name(trial) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from results.run_folder import RunStatus
 from studies import schedule
 from studies.registry import get_study
 from studies.resources import Resources, Sizes
@@ -65,3 +67,10 @@ def test_nodes_are_looked_at_where_there_are_several_or_gpus(
     monkeypatch.setattr(schedule, "_fit", lambda *_: events.append("started"))
     run_on_ray([(run, Resources(1, gpus)) for run in plan(workspace, "base")], workspace, address)
     assert events == ["looked", "started"][not asked :]
+
+
+def test_a_process_that_dies_before_its_first_attempt_leaves_the_reason(workspace: Workspace, plan: Plan) -> None:
+    (run,) = plan(workspace, "base")
+    failure = SimpleNamespace(config={"job": {"record": run.record.to_json()}}, error="a trace\nImportError: no torch")
+    schedule._record_deaths(workspace, [failure])
+    assert run.folder.status() == RunStatus("failed", "its process died 3 times, last: ImportError: no torch")

@@ -783,6 +783,9 @@ def translate(
     from studies.translation import LineTranslator
 
     trained = load_run(find_run(Workspace(home), run))
+    if trained.config.data.task == "parsing":
+        name = f"{trained.record.study}/{trained.record.trial}"
+        raise ValueError(f"{name} writes trees; use aiayn parse {trained.record.run}")
     translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
     for _ in _written_lines("translate", file, output, translator, lambda one: _as_line(one, one.output, as_json)):
         pass

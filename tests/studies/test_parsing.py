@@ -67,7 +67,7 @@ def test_b44_what_a_hardly_trained_model_writes_is_repaired_counted_and_scored(p
 def test_silver_trees_are_made_by_the_first_model_and_trained_on(
     plan_parsing: Plan, execute: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first model, hardly trained, writes no tree; so what it writes is made up here: gold trees, a third broken."""
+    """The first model, hardly trained, writes no tree; so its output is made up: gold trees, a third broken."""
     workspace = Workspace(tmp_path)
     (semi,) = plan_parsing(workspace, "semi")
     assert semi.trains

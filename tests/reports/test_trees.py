@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,7 +32,7 @@ def test_words_stand_from_left_to_right_and_labels_above_what_they_hold() -> Non
     found = texts(str(tree_figure(GOLD)))
     words = sorted((x, text) for text, kind, x, _ in found if kind == "word")
     assert [text for _, text in words] == ["the", "dog", "sees", "milk", "."]
-    assert all(right - left > 10 for (left, _), (right, _) in zip(words, words[1:], strict=False))
+    assert all(right - left > 10 for (left, _), (right, _) in pairwise(words))
     height = {text: y for text, _, _, y in found}
     assert height["TOP"] < height["S"] < height["VP"] < height["VBZ"] < height["sees"]
 

@@ -78,6 +78,11 @@ class ModelConfig:
             f"d_model={self.d_model} is odd; sinusoidal positions come in pairs of sine and cosine (3.5)",
         )
 
+    @property
+    def most_positions(self) -> int | None:
+        """Places that a sentence may have; None: any number."""
+        return self.max_learned_positions if self.positions == "learned" else None
+
     def with_heads(self, num_heads: int) -> ModelConfig:
         """Another number of heads at constant computation (Table 3, row A): d_k = d_v = d_model / h."""
         remainder = self.d_model % num_heads
@@ -102,16 +107,21 @@ class ConvS2SConfig:
     d_model: int = 768
     blocks: tuple[tuple[int, int], ...] = ((512, 3),) * 9 + ((1024, 3),) * 4 + ((2048, 1),) * 2
     dropout: float = 0.2
-    max_positions: int = 1024
+    max_learned_positions: int = 1024
     weight_norm: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(tuple(block) for block in self.blocks))  # from JSON they are lists
-        _require_sizes(self, "vocab_size", "d_model", "max_positions")
+        _require_sizes(self, "vocab_size", "d_model", "max_learned_positions")
         require(
             len(self.blocks) > 0 and all(len(block) == 2 and min(block) >= 1 for block in self.blocks),
             f"blocks={self.blocks} must be one or more pairs (units, kernel size), all of at least 1",
         )
+
+    @property
+    def most_positions(self) -> int:
+        """Places that a sentence may have."""
+        return self.max_learned_positions
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,18 @@ def _obstacle(find: Callable[[], Corpus], languages: tuple[str, ...] | None, cac
         return str(error)
 
 
+def corpus_state(data: DataConfig, cache_dir: Path) -> str:
+    """The fingerprint of the text that these splits read, or in words why there is none."""
+    from core.data import corpora
+    from core.data.corpus import DataError
+
+    languages = (data.src, data.tgt)
+    try:
+        return corpora.get(data.corpus, cache_dir).fingerprint(cache_dir, languages)
+    except (ValueError, OSError, DataError) as error:
+        return f"unusable ({error})"
+
+
 def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
     """The fingerprint of the text that a configuration reads; `none` where that is not here and nothing pins it."""
     from core.data import corpora

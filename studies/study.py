@@ -26,7 +26,8 @@ class Trial:
     """One configuration that must be run: a change relative to the scale's base, so that it exists at every scale.
 
     `work` says what is done with it; what measures another trial's run has that trial's change. `base` is the
-    configuration of a scale that is changed: of its translations, if nothing else is said.
+    configuration of a scale that is changed: of its translations, if nothing else is said. `to_budget`: it makes as
+    many updates as the scale's budget of operations allows, whatever one costs, instead of base's.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Trial:
     change: Callable[[RunConfig], RunConfig]
     work: Work = TRAINING
     base: Callable[[Scale], RunConfig] = attrgetter("base")
+    to_budget: bool = False
 
     @property
     def trains(self) -> bool:
@@ -43,7 +45,8 @@ class Trial:
 
     def config(self, scale: Scale) -> RunConfig:
         """The complete configuration at a scale."""
-        return self.change(self.base(scale))
+        config = self.change(self.base(scale))
+        return scale.within_budget(config) if self.to_budget else config
 
     def work_at(self, scale: Scale) -> Work:
         """What is done at a scale: where a corpus of automatic trees is named, no first parser need make any."""

@@ -11,16 +11,17 @@ import shutil
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from core.averaging import Member, average_members, find_members, member_steps, save_member
 from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
+from core.complexity import update_flops
 from core.config import DataConfig, DecodeConfig, RunConfig, TrainConfig
 from core.data.corpora import get_pairs, get_treebank, tree_format
 from core.data.prepare import PreparedData, prepare, prepare_corpus
@@ -30,7 +31,9 @@ from core.decode import translate
 from core.parallel import ALONE, RankLostError, Ranks
 from core.scoring.references import READABLE_KINDS, Reference, TextReference, TreeReference
 from core.sequence_model import SequenceModel, num_parameters
+from core.sustained_rate import benchmark, sustained_flops
 from core.trainer import DivergedError, Trainer, evaluate
+from results import provenance
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
@@ -69,7 +72,11 @@ class SupersededError(Exception):
 
 
 def execute(
-    record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, join: Join = train_alone
+    record: RunRecord,
+    workspace: Workspace,
+    num_threads: int,
+    device: torch.device,
+    join: Join = train_alone,
 ) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
@@ -104,9 +111,15 @@ def execute(
         attempt.close()
 
 
+def _machine(device: torch.device, ranks: Ranks) -> dict[str, Any]:
+    gpus = [torch.cuda.get_device_name(device)] * ranks.world_size if device.type == "cuda" else []
+    return {**provenance.machine(), "gpus": gpus, "ranks": ranks.world_size}
+
+
 def _carry_out(
     record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
 ) -> None:
+    attempt.record_machine(_machine(device, ALONE))
     match work_of(record.config):
         case Training():
             _train(record, folder, attempt, workspace, device, join)
@@ -228,8 +241,12 @@ def _train(
     def write_samples(step: int) -> None:
         greedy = replace(config.decode, beam_size=1)
         _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data, greedy)
+        if config.train.bleu_sentences:
+            scores = _score_some(config, trainer.model, dev_split, data, greedy)
+            attempt.log_metrics(step, "dev", scores, trainer.seconds)
 
     with join(attempt.fail) as ranks:
+        attempt.record_machine(_machine(device, ranks))
         with phase("setup"):
             trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device, ranks)
             earlier = ranks.follow_first(newest_checkpoint([other.checkpoints for other in folder.attempts()]))
@@ -245,7 +262,51 @@ def _train(
     if members:
         averaged = {"averaged": [asdict(member) for member in members]}
         scores = [replace(score, details=score.details | averaged) for score in scores]
+    with phase("rate"):
+        scores += _costs(config, trainer, splits["train"], device)
     _finish(record, folder, attempt, trainer, data, scores, phase)
+
+
+def _costs(config: RunConfig, trainer: Trainer, split: ParallelSplit, device: torch.device) -> list[Score]:
+    """What the training cost, by counted operations and by the paper's method (footnote 5), which are never mixed.
+
+    The method's rate is measured here, after the training, on what it ran on.
+    """
+    dataset = f"{config.data.corpus}/train/{config.data.src}-{config.data.tgt}"
+    source_tokens, target_tokens = trainer.stream.tokens_per_update()
+    lengths = [side.astype(float) for side in (split.src_lengths, split.tgt_lengths)]
+    sentence_pieces = sum((side**2).sum() for side in lengths) / sum(side.sum() for side in lengths)
+    counted = config.train.train_steps * update_flops(config.model, source_tokens, target_tokens, sentence_pieces)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else provenance.cpu_model()
+    rate = sustained_flops(device)
+    return [
+        Score(
+            "counted_flops",
+            counted,
+            "cost:counted operations|of:matrix products, attention's too|backward:twice the forward",
+            dataset,
+            len(split),
+            {
+                "updates": config.train.train_steps,
+                "source_tokens_per_update": source_tokens,
+                "target_tokens_per_update": target_tokens,
+                "sentence_pieces": sentence_pieces,
+            },
+        ),
+        Score(
+            "timed_flops",
+            trainer.seconds * trainer.ranks.world_size * rate,
+            f"cost:training time x devices x sustained rate|rate:measured|hardware:{name}",
+            dataset,
+            len(split),
+            {
+                "seconds": trainer.seconds,
+                "devices": trainer.ranks.world_size,
+                "flops_per_second": rate,
+                "benchmark": benchmark(device),
+            },
+        ),
+    ]
 
 
 def reference_of(data: DataConfig, split_name: str, split: ParallelSplit, workspace: Workspace) -> Reference:
@@ -295,14 +356,37 @@ def _append_samples(
     file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
 ) -> None:
     """Translate a few development sentences, spread over the split, and append them as JSON lines."""
-    chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
-    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
-    model.train()
-    texts = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    chosen = _spread(split, NUM_SAMPLES)
+    texts = _translate_some(model, split, chosen, data, greedy)
     with file.open("a", encoding="utf-8") as lines:
         for i, text in zip(chosen, texts, strict=True):
             row = {"step": step, "source": split.src_lines[i], "output": text, "reference": split.tgt_lines[i]}
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _score_some(
+    config: RunConfig, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
+) -> dict[str, float | None]:
+    """Scores of the greedy translations of `bleu_sentences` development sentences: `greedy_bleu` and the others."""
+    chosen = _spread(split, config.train.bleu_sentences)
+    texts = _translate_some(model, split, chosen, data, greedy)
+    reference = TextReference([split.tgt_lines[i] for i in chosen], config.data.src, config.data.tgt)
+    return {
+        f"greedy_{score.name}": score.value for score in reference.score([text.replace("\n", " ") for text in texts])
+    }
+
+
+def _spread(split: ParallelSplit, number: int) -> list[int]:
+    """So many sentences of a split, or all of a smaller one, spread over it."""
+    return sorted({len(split) * part // number for part in range(number)})
+
+
+def _translate_some(
+    model: SequenceModel, split: ParallelSplit, chosen: Sequence[int], data: PreparedData, greedy: DecodeConfig
+) -> list[str]:
+    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
+    model.train()
+    return data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
 
 
 def _training_data(record: RunRecord, config: RunConfig, workspace: Workspace, silver: Silver | None) -> PreparedData:

@@ -117,7 +117,7 @@ class TaskProbe(_Alone):
     Attributes:
         task: one of `studies.task_probe.TASKS`.
         variant: what is compared: an attention function, or a kind of positions.
-        size: d_k, or how many times as long as in training a sequence is.
+        size: d_k, or how many times as long as the longest in training a sequence is.
     """
 
     task: Literal["recall", "longer"]

@@ -12,7 +12,7 @@ import os
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -888,27 +888,92 @@ def translate(
       echo "The old teacher sleeps." | aiayn translate table3/base
       aiayn translate 3f2a source.txt -o target.txt
     """
-    from core.data.progress import progress
     from studies.trained import find_run, load_run
-    from studies.translation import LineTranslator, read_chunks
+    from studies.translation import LineTranslator
 
     trained = load_run(find_run(Workspace(home), run))
-    settings = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
-    decode = replace(trained.config.decode, **{name: value for name, value in settings.items() if value is not None})
-    translator = LineTranslator(trained, decode)
+    if trained.config.data.task == "parsing":
+        name = f"{trained.record.study}/{trained.record.trial}"
+        raise ValueError(f"{name} writes trees; use aiayn parse {trained.record.run}")
+    translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
+    for _ in _written_lines("translate", file, output, translator, lambda one: _as_line(one, one.output, as_json)):
+        pass
+
+
+def _written_lines(
+    verb: str, file: Path | None, output: Path | None, worker: Any, as_line: Callable[[Any], str]
+) -> Iterator[Sequence[Any]]:
+    """Hand a text's lines to a worker and write what comes back, as it comes; then give it to the caller too.
+
+    The worker has `check`, which reads a file beforehand, and a method named `verb` that takes chunks of lines.
+    """
+    from core.data.progress import progress
+    from studies.translation import read_chunks
+
     once = file is None or file.is_fifo() or file.is_char_device()  # what cannot be read twice
-    total = None if once else translator.check(file)
+    total = None if once else worker.check(file)
     typed = file is None and sys.stdin.isatty()  # a bar would get between a person's keys
     with (
         _written(output) as stream,
-        nullcontext(lambda _: None) if typed else progress("translate", total) as on_lines,
-        closing(translator.translate(read_chunks(file))) as translated,
+        nullcontext(lambda _: None) if typed else progress(verb, total) as on_lines,
+        closing(getattr(worker, verb)(read_chunks(file))) as results,
     ):
-        for ready in translated:
-            texts = (json.dumps(asdict(one), ensure_ascii=False) if as_json else one.output for one in ready)
-            stream.write("".join(f"{text}\n" for text in texts))
+        for ready in results:
+            stream.write("".join(f"{as_line(one)}\n" for one in ready))
             stream.flush()
             on_lines(len(ready))
+            yield ready
+
+
+def _as_line(fields: Any, text: str, as_json: bool) -> str:
+    return json.dumps(asdict(fields), ensure_ascii=False) if as_json else text
+
+
+@app.command()
+def parse(
+    run: Annotated[str, typer.Argument(help="A finished parser: its id, the beginning of it, or STUDY/TRIAL.")],
+    file: Annotated[Path | None, typer.Argument(help="Sentences to parse; without it standard input.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    draw: Annotated[Path | None, typer.Option("--draw", help="Draw the trees too: FILE.svg.", dir_okay=False)] = None,
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Blanks separate the words already.")] = False,
+    beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
+    extra: Annotated[int | None, typer.Option("--extra", min=1, help="Most output: input + so many pieces.")] = None,
+    as_json: AsJson = False,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Parse sentences with a finished run of Table 4: a tree a line, in labelled brackets.
+
+    Text is UTF-8, one sentence a line, and is cut into words as in the Penn Treebank. Every tree is over exactly the
+    words of its line: an output that is no such tree is repaired, which --json tells. An empty line has an empty line.
+    From a pipe, what has arrived is parsed before more is waited for.
+
+    \b
+    Examples:
+      echo "The old teacher sleeps." | aiayn parse table4/wsj_only
+      aiayn parse table4/wsj_only text.txt -o trees.mrg --draw trees.svg
+    """
+    from reports.trees import require_svg, save_trees
+    from studies.parsing import LineParser
+    from studies.trained import find_run, load_run
+
+    if draw is not None:
+        require_svg(draw)
+    trained = load_run(find_run(Workspace(home), run))
+    parser = LineParser(trained, _decode_settings(trained.config.decode, beam, alpha, extra), tokenised)
+    drawn: list[str] = []
+    for ready in _written_lines("parse", file, output, parser, lambda one: _as_line(one, one.tree, as_json)):
+        if draw is not None:
+            drawn += filter(None, (one.tree for one in ready))
+    if draw is not None:
+        save_trees(draw, drawn)
+
+
+def _decode_settings(settings: Any, beam: int | None, alpha: float | None, extra: int | None) -> Any:
+    """A run's settings of the search, with those that were given in their place."""
+    given = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager

@@ -49,7 +49,8 @@ class ModelConfig:
     """Sizes of one Transformer (section 3; the columns of Table 3).
 
     `d_k` and `d_v` are per head. `num_layers` is the paper's N, `num_heads` its h.
-    `vocab_size` counts word pieces of the shared vocabulary, special symbols included.
+    `vocab_size` counts word pieces of the shared vocabulary, special symbols included. `attention_dropout` is a rate
+    for attention weights; the base model has none (5.4).
     """
 
     vocab_size: int
@@ -60,6 +61,7 @@ class ModelConfig:
     d_k: int = 64
     d_v: int = 64
     dropout: float = 0.1
+    attention_dropout: float = 0.0
     positions: Positions = "sinusoid"
     # Only learned positions have a table that can run out; the sinusoid has no limit (3.5).
     max_learned_positions: int = 1024
@@ -68,6 +70,7 @@ class ModelConfig:
         _require_sizes(
             self, "vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_learned_positions"
         )
+        require(0.0 <= self.attention_dropout < 1.0, f"attention_dropout={self.attention_dropout} must lie in [0, 1)")
         known = ("sinusoid", "learned")
         require(self.positions in known, f"positions={self.positions!r} must be 'sinusoid' or 'learned'")
         require(

@@ -38,10 +38,10 @@ class DataConfig:
     are learned on both sides of `vocab_sample_pairs` training pairs, spread evenly; None takes all of them.
 
     `tgt="trees"` is parsing (6.3): the corpus is a treebank, sources are the words of its sentences, separated by
-    blanks, and targets the symbols of their trees. `keep_tags` and `keep_words` say what the symbols tell of a word
-    (`core.data.tree_sequences.TreeFormat`): the paper follows Vinyals et al. 2015, who keep neither. `train_share`
-    takes the first trees alone, and `more_trees` names a treebank whose trees are trained on besides: automatic parses
-    (6.3, semi-supervised).
+    blanks, and targets the symbols of their trees. `keep_tags`, `keep_words` and `bare_words` say what the symbols tell
+    of a word (`core.data.tree_sequences.TreeFormat`): the paper follows Vinyals et al. 2015, who tell nothing.
+    `train_share` takes the first trees alone, and `more_trees` names a treebank whose trees are trained on besides:
+    automatic parses (6.3, semi-supervised).
     """
 
     corpus: str
@@ -55,6 +55,7 @@ class DataConfig:
     vocab_sample_pairs: int | None = None
     keep_tags: bool = False
     keep_words: bool = False
+    bare_words: bool = False
     train_share: float = 1.0
     more_trees: str | None = None
 
@@ -77,7 +78,7 @@ class DataConfig:
             f"vocab_sample_pairs={self.vocab_sample_pairs} must be at least 1, or None for all training pairs",
         )
         require(0.0 < self.train_share <= 1.0, f"train_share={self.train_share} must lie in (0, 1]")
-        of_trees = ("keep_tags", "keep_words", "train_share", "more_trees")
+        of_trees = ("keep_tags", "keep_words", "bare_words", "train_share", "more_trees")
         changed = [name for name in of_trees if getattr(self, name) != getattr(type(self), name)]
         require(
             self.task == "parsing" or not changed,

@@ -111,37 +111,43 @@ FROM metrics AS m JOIN latest_runs AS r USING (run);
 -- Tables 1, 2 and 4 of the paper and its figures beside what was measured: every published row at every scale, measured
 -- or not, as for Table 3 below. Rows that the paper quotes of other systems are marked and never measured.
 
--- Exponents of growth. Counted ones follow from the layer types, at no scale of ours; the longest path of a convolution
--- is a logarithm and has none.
+-- Exponents of growth: `counted_` from the closed forms, `flops_` by torch's counter on the layer at work, `measured_` at
+-- work: seconds, steps of its graph, hops between positions. None depends on a scale of ours, so each scale has them
+-- all; the longest path of a convolution is a logarithm and has no exponent, but `measured_path_layers`.
 CREATE VIEW table1 AS
 WITH exponents AS (
     SELECT
-        claim, scale, measured,
+        claim, kind, measured,
         split_part(claim, '.', 2) AS layer,
         split_part(claim, '.', 3) || '_' || split_part(claim, '.', 4) AS cell,
-        split_part(claim, '.', 5) = '' AS counted
+        split_part(claim, '.', 5) AS basis
     FROM verdicts JOIN claims USING (claim)
-    WHERE study = 'table1' AND kind = 'exponent'
+    WHERE study = 'table1' AND (kind = 'exponent' OR metric = 'path_length')
 )
 SELECT
     s.scale, p.layer, p.label, p.complexity, p.sequential_operations, p.maximum_path_length,
-    max(e.measured) FILTER (counted AND cell = 'complexity_n') AS counted_complexity_n,
-    max(e.measured) FILTER (counted AND cell = 'complexity_d') AS counted_complexity_d,
-    max(e.measured) FILTER (counted AND cell = 'complexity_k') AS counted_complexity_k,
-    max(e.measured) FILTER (counted AND cell = 'complexity_r') AS counted_complexity_r,
-    max(e.measured) FILTER (counted AND cell = 'sequential_n') AS counted_sequential_n,
-    max(e.measured) FILTER (counted AND cell = 'path_n') AS counted_path_n,
-    max(e.measured) FILTER (counted AND cell = 'path_r') AS counted_path_r,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_n') AS measured_complexity_n,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_d') AS measured_complexity_d,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_k') AS measured_complexity_k,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_r') AS measured_complexity_r,
-    max(e.measured) FILTER (NOT counted AND cell = 'sequential_n') AS measured_sequential_n,
-    max(e.measured) FILTER (NOT counted AND cell = 'path_n') AS measured_path_n,
-    max(e.measured) FILTER (NOT counted AND cell = 'path_r') AS measured_path_r
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_n') AS counted_complexity_n,
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_d') AS counted_complexity_d,
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_k') AS counted_complexity_k,
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_r') AS counted_complexity_r,
+    max(e.measured) FILTER (basis = '' AND cell = 'sequential_n') AS counted_sequential_n,
+    max(e.measured) FILTER (kind = 'exponent' AND basis = '' AND cell = 'path_n') AS counted_path_n,
+    max(e.measured) FILTER (basis = '' AND cell = 'path_r') AS counted_path_r,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_n') AS flops_complexity_n,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_d') AS flops_complexity_d,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_k') AS flops_complexity_k,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_r') AS flops_complexity_r,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_n') AS measured_complexity_n,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_d') AS measured_complexity_d,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_k') AS measured_complexity_k,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_r') AS measured_complexity_r,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'sequential_n') AS measured_sequential_n,
+    max(e.measured) FILTER (kind = 'exponent' AND basis = 'measured' AND cell = 'path_n') AS measured_path_n,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'path_r') AS measured_path_r,
+    max(e.measured) FILTER (kind <> 'exponent' AND basis = 'measured' AND cell = 'path_n') AS measured_path_layers
 FROM published_table1 AS p
 CROSS JOIN internal.scales AS s
-LEFT JOIN exponents AS e ON e.layer = p.layer AND (e.counted OR e.scale = s.scale)
+LEFT JOIN exponents AS e ON e.layer = p.layer
 GROUP BY ALL
 ORDER BY any_value(s.size), any_value(p.position);
 

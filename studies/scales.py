@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from core.complexity import training_flops
 from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig, paper_base
+from studies import parsing_scales
+from studies.parsing_scales import ParsingScale
 
 # Points of a curve over the budget.
 BUDGET_EVALUATIONS = 8
@@ -38,6 +40,7 @@ class SeedSpread:
 class Scale:
     """Attributes:
     base: the configuration of Table 3's base row at this scale.
+    parsing: those of Table 4's rows.
     cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
     gpus_per_trial: GPUs of one trial.
     seed_spread: by metric, what was known beforehand; it is what few seeds are judged by (`studies.inference`).
@@ -51,6 +54,7 @@ class Scale:
     name: str
     description: str
     base: RunConfig
+    parsing: ParsingScale
     cpus_per_trial: int
     gpus_per_trial: int
     seed_spread: Mapping[str, SeedSpread]
@@ -113,6 +117,7 @@ SMOKE = Scale(
         ),
         decode=DecodeConfig(batch_sentences=100),
     ),
+    parsing=parsing_scales.SMOKE,
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={
@@ -167,6 +172,7 @@ SMALL = Scale(
         ),
         decode=DecodeConfig(),
     ),
+    parsing=parsing_scales.SMALL,
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={},
@@ -184,6 +190,7 @@ PAPER = Scale(
             corpus="wmt14", src="en", tgt="de", vocab_size=37_000, dev_split="newstest2013", test_split="newstest2014"
         ),
     ),
+    parsing=parsing_scales.PAPER,
     cpus_per_trial=1,
     gpus_per_trial=8,
     seed_spread=dict.fromkeys(

@@ -7,12 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from core.complexity import training_flops
-from results.errors import BusyError
+from results.errors import BusyError, ResultsError
 from results.run_folder import Attempt
 from studies.runs import PlannedRun
 
@@ -132,6 +132,7 @@ class Progress:
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._error: Exception | None = None
+        self._behind = ""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -156,13 +157,23 @@ class Progress:
                 while not self._stop_asked.wait(POLL_SECONDS):
                     self._poll(show)
                     if time.monotonic() - last_ingest > INGEST_EVERY_SECONDS:
-                        # A reader may hold the database for long; the next round will do as well.
-                        with suppress(BusyError):
-                            self._ingest()
+                        self._try_to_ingest()
                         last_ingest = time.monotonic()
                 self._poll(show)
         except Exception as error:  # noqa: BLE001 - carried to the main thread, which raises it in `stop`
             self._error = error
+
+    def _try_to_ingest(self) -> None:
+        """The database is a copy of the run folders: what keeps it behind stops no run, and is said when it is new."""
+        try:
+            self._ingest()
+            self._behind = ""
+        except BusyError:  # a reader may hold it for long; the next round will do as well
+            pass
+        except ResultsError as error:
+            if str(error) != self._behind:
+                self._behind = str(error)
+                print(f"the database falls behind: {error}", file=sys.stderr, flush=True)
 
     def _poll(self, show: Callable[[Progress, Sequence[RunState]], None]) -> None:
         before = self.states

@@ -41,6 +41,7 @@ def survey(workspace: Workspace) -> list[SurveyedRun]:
             continue
         attempts = folder.attempts()
         log = attempts[-1].log_file if attempts else None
+        notes = attempts[-1].notes() if attempts and state.status != "done" else []
         found.append(
             SurveyedRun(
                 run=record.run,
@@ -50,7 +51,7 @@ def survey(workspace: Workspace) -> list[SurveyedRun]:
                 seed=record.seed,
                 status=state.status,
                 step=last_step(attempts[-1]) if attempts else 0,
-                reason=state.reason,
+                reason="; ".join(filter(None, (state.reason, *notes))),
                 log=str(log) if log is not None and log.exists() else "",
             )
         )

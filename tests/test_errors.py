@@ -151,6 +151,9 @@ def test_table_fits_the_terminal_and_breaks_no_number(
         aiayn.main()
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     tables = [line for line in lines if "  " in line]  # sentences below may wrap
+    headings = [line for line in lines if line.startswith(("smoke scale", "what 3 seeds", "the same on"))]
+    assert len(headings) == (3 if arguments[0] == "plan" else 0)
+    assert all(len(line) <= width for line in headings)
     assert tables
     assert max(map(len, tables)) <= width
     if arguments == ["list", "table3"]:

@@ -147,10 +147,11 @@ def test_what_a_model_refuses_counts_as_not_having_it_and_says_why() -> None:
 
 
 def test_a_score_says_what_chance_and_threshold_are_and_how_it_went_by_distance() -> None:
-    recall = measured("recurrent")["recall_skill"]
+    scores = measured("recurrent")
+    recall = scores["recall_skill"]
     assert recall.dataset == "probe/recall"
     assert recall.details["chance"] == 0.25
-    assert recall.details["threshold"] == 0.5
+    assert scores["has_recall"].details == {"value": recall.value, "threshold": 0.5}
     points = recall.details["by_distance"]
     assert [point["distance"] for point in points] == list(range(1, 17))
     assert sum(point["items"] for point in points) == capability_probe.NUM_HELD_OUT

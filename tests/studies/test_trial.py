@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from core.checkpoint import list_checkpoints, load_payload, newest_checkpoint
+from core.checkpoint import list_checkpoints, load_payload, newest_first
 from core.complexity import training_flops, update_flops
 from core.decode import translate
 from core.trainer import Trainer
@@ -174,10 +174,10 @@ def test_run_cut_off_anywhere_ends_as_the_unbroken_one(
     (run,) = plan(workspace, "base")
     save = trial.save_checkpoint
 
-    def killed_at_its_time(folder, checkpoint):
+    def killed_at_its_time(folder, checkpoint, **rules):
         if checkpoint.step == step and moment == "before":
             raise KilledError
-        save(folder, checkpoint)
+        save(folder, checkpoint, **rules)
         if checkpoint.step == step:
             raise KilledError
 
@@ -186,8 +186,8 @@ def test_run_cut_off_anywhere_ends_as_the_unbroken_one(
         with pytest.raises(KilledError):
             execute(run, workspace)
     assert not run.folder.result_file.exists()
-    kept = newest_checkpoint([attempt.checkpoints for attempt in run.folder.attempts()])
-    resumed_from = 0 if kept is None else int(kept.stem.removeprefix("step-"))
+    kept = newest_first([attempt.checkpoints for attempt in run.folder.attempts()])
+    resumed_from = int(kept[0].stem.removeprefix("step-")) if kept else 0
     assert resumed_from == {("after", 5): 5, ("before", 5): 0, ("before", 10): 5, ("after", 12): 12}[moment, step]
 
     end_its_process(run.folder)
@@ -219,10 +219,12 @@ def test_run_that_is_done_is_left_alone(
 def test_run_that_another_process_works_on_is_left_to_it(
     workspace: Workspace, plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And not to a dead command's worker, which shows signs of life for a while only."""
     (run,) = plan(workspace, "base")
-    RunFolder.create(workspace.runs, run.record).claim_attempt()
-    monkeypatch.setattr(trial, "HEARTBEAT_SECONDS", 0.1)
-    execute(run, workspace)
+    monkeypatch.setattr(trial, "HEARTBEAT_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(trial, "ORPHAN_SECONDS", 1.0)
+    with trial._heartbeat(RunFolder.create(workspace.runs, run.record).claim_attempt()):
+        execute(run, workspace)
     assert len(run.folder.attempts()) == 1
     assert run.folder.status().status == "running"
 

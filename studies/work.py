@@ -136,7 +136,7 @@ class CapabilityProbe(_Alone):
     """
 
     learning_rate: float
-    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py",)
+    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py", "capabilities.py")
     full_size: ClassVar[bool] = False
 
 

@@ -38,7 +38,7 @@ def machine() -> Mapping[str, Any]:
     return {
         "host": socket.gethostname(),
         "platform": platform.platform(),
-        "hardware": {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": _memory_gib()},
+        "hardware": {"cpu": cpu_model(), "cores": os.cpu_count(), "memory_gib": _memory_gib()},
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
 
@@ -50,7 +50,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux

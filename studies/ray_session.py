@@ -41,7 +41,10 @@ _ENVIRONMENT = {
     **MEMORY_ENVIRONMENT,
 }
 # Set where the command runs, and meant for whoever does its work; a path in it is of the nodes.
-_FORWARDED = ("AIAYN_DATA", "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "GLOO_SOCKET_IFNAME")
+_FORWARDED = (
+    *("AIAYN_DATA", "GLOO_SOCKET_IFNAME"),
+    *("NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
+)
 
 
 # The path of a socket may have about 100 characters, and the system's temporary folder is sometimes a long one.

@@ -42,8 +42,8 @@ def run_on_ray(
     """Carry out these runs with Ray Tune and return when all have ended, or on Ctrl-C with what is done kept.
 
     Trainings come first, the longest before the others, so that the machine is not left with one long run at the end;
-    what measures a finished run comes after them. Data is prepared once, before any trial starts. The ranks of a trial
-    lie on one machine; trials of different sizes lie side by side wherever there is room.
+    what measures a finished run, or learns from one, comes after them. Data is prepared once, before any trial starts.
+    The ranks of a trial lie on one machine; trials of different sizes lie side by side wherever there is room.
 
     Raises:
         ScheduleError: a trial does not fit anywhere, or a node of the cluster is not fit for any.
@@ -56,11 +56,11 @@ def run_on_ray(
         check_disk(jobs, workspace, found, max_concurrent)
         if address is not None or any(resources.gpus for _, resources in jobs):
             check_nodes(jobs, workspace, found)
-        trainings = longest_first([job for job in jobs if job[0].trains])
+        trainings = longest_first([job for job in jobs if job[0].trains and job[0].needs is None])
         for data in dict.fromkeys(run.config.data for run, _ in trainings):
             prepare(data, workspace.data)
         on_start()
-        for stage in (trainings, [job for job in jobs if not job[0].trains]):
+        for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:
                 _fit(stage, workspace, max_concurrent)
 

@@ -16,7 +16,7 @@ from core.complexity import num_parameters, training_flops
 from core.config import TrainConfig, paper_base, paper_big
 from results.run_folder import RunFolder
 from studies import plan as planning
-from studies import table1, table2, table3
+from studies import section5, table2, table3
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
 from studies.plan import Job, Plan, budget_warnings, make_plan, schedule, summary, tables
 from studies.prospects import printed_value, prospects
@@ -236,9 +236,9 @@ def test_b17_one_gpu_with_4096_tokens_is_another_budget(workspace: Workspace) ->
 
 
 def test_studies_without_runs_are_named(workspace: Workspace) -> None:
-    plan = planned(workspace, table1.STUDY, table3.STUDY)
+    plan = planned(workspace, section5.STUDY, table3.STUDY)
     assert [line.study for line in plan.lines] == ["table3"]
-    assert any(note.startswith("no runs of table1: ") for note in plan.notes)
+    assert any(note.startswith("no runs of section5: ") for note in plan.notes)
 
 
 def test_blocked_runs_have_a_price_and_say_what_is_missing(workspace: Workspace) -> None:
@@ -310,5 +310,5 @@ def test_nothing_is_expected_where_the_spread_or_the_effect_is_unknown() -> None
 
 
 def test_computed_quoted_and_awaited_claims_are_no_prospects() -> None:
-    assert prospects(table1.STUDY, PAPER, 3) == []
-    assert sum(prospect.claims for prospect in prospects(table2.STUDY, PAPER, 3)) == 10
+    assert prospects(section5.STUDY, PAPER, 3) == []
+    assert sum(prospect.claims for prospect in prospects(table2.STUDY, PAPER, 3)) == 14

@@ -86,7 +86,7 @@ def growth(database: Path | str) -> Fragment:
                 panels.append(_growth_panel(chosen, f"{title} over {' and '.join(sizes)}", unit, scaled, name))
     return _figure(
         panels,
-        "Points: counted by torch, or the median of seven rounds of processor time on one core. Lines and powers: the "
+        "Points: counted by torch, or the median of five rounds of processor time on one core. Lines and powers: the "
         "power law that fits them best, ± the error of the fit. Operations are at n = 256, d = 512, k = 3, r = 65 "
         "where these do not vary; time is at sizes of its own, so heights of layers there are not comparable.",
         "table1",
@@ -217,8 +217,8 @@ def crossover(database: Path | str) -> Fragment:
     ]
     return _figure(
         panels,
-        "Below the line self-attention is cheaper. Hollow: n = d, where the operations are equal. One sequence at a "
-        "time on one core, where a recurrence multiplies a matrix by a vector n times. Where the times cross: "
+        "Below the line self-attention is cheaper. Hollow: n = d, where the operations are equal. Four sequences at "
+        "a time on one core. Where the times cross: "
         + ", ".join(crossings) + ".",
         "table1",
     )  # fmt: skip

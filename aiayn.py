@@ -1036,7 +1036,7 @@ def main() -> None:
         code = 0
     except Exception as error:  # noqa: BLE001 - what is no person's mistake is told too, by its kind
         code = _exit_code(error)
-        message = " ".join(str(error).split())
+        message = "\n".join(" ".join(line.split()) for line in _lines_of(error))
         if _Debug.wanted:
             traceback.print_exc()
         elif code == 2:
@@ -1053,11 +1053,18 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
 
 
+def _lines_of(error: Exception) -> list[str]:
+    """One line; where a cluster is at fault, as many as there is to mend."""
+    from studies.preflight import ScheduleError
+
+    return str(error).splitlines() if isinstance(error, ScheduleError) else [str(error)]
+
+
 def _exit_code(error: Exception) -> int:
     """2 for what a person can put right before any work, 1 for work that failed."""
     from core.data.corpus import DataError
     from results.errors import ResultsError
-    from studies.schedule import ScheduleError
+    from studies.preflight import ScheduleError
 
     # By name, because the class lives beside torch, which most commands never load.
     damaged = type(error).__name__ == "CheckpointError"

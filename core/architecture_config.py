@@ -49,7 +49,8 @@ class ModelConfig:
     """Sizes of one Transformer (section 3; the columns of Table 3).
 
     `d_k` and `d_v` are per head. `num_layers` is the paper's N, `num_heads` its h.
-    `vocab_size` counts word pieces of the shared vocabulary, special symbols included.
+    `vocab_size` counts word pieces of the shared vocabulary, special symbols included. `attention_dropout` is a rate
+    for attention weights; the base model has none (5.4).
     """
 
     vocab_size: int
@@ -60,6 +61,7 @@ class ModelConfig:
     d_k: int = 64
     d_v: int = 64
     dropout: float = 0.1
+    attention_dropout: float = 0.0
     positions: Positions = "sinusoid"
     # Only learned positions have a table that can run out; the sinusoid has no limit (3.5).
     max_learned_positions: int = 1024
@@ -68,12 +70,18 @@ class ModelConfig:
         _require_sizes(
             self, "vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_learned_positions"
         )
+        require(0.0 <= self.attention_dropout < 1.0, f"attention_dropout={self.attention_dropout} must lie in [0, 1)")
         known = ("sinusoid", "learned")
         require(self.positions in known, f"positions={self.positions!r} must be 'sinusoid' or 'learned'")
         require(
             self.positions == "learned" or self.d_model % 2 == 0,
             f"d_model={self.d_model} is odd; sinusoidal positions come in pairs of sine and cosine (3.5)",
         )
+
+    @property
+    def most_positions(self) -> int | None:
+        """Places that a sentence may have; None: any number."""
+        return self.max_learned_positions if self.positions == "learned" else None
 
     def with_heads(self, num_heads: int) -> ModelConfig:
         """Another number of heads at constant computation (Table 3, row A): d_k = d_v = d_model / h."""
@@ -99,16 +107,21 @@ class ConvS2SConfig:
     d_model: int = 768
     blocks: tuple[tuple[int, int], ...] = ((512, 3),) * 9 + ((1024, 3),) * 4 + ((2048, 1),) * 2
     dropout: float = 0.2
-    max_positions: int = 1024
+    max_learned_positions: int = 1024
     weight_norm: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(tuple(block) for block in self.blocks))  # from JSON they are lists
-        _require_sizes(self, "vocab_size", "d_model", "max_positions")
+        _require_sizes(self, "vocab_size", "d_model", "max_learned_positions")
         require(
             len(self.blocks) > 0 and all(len(block) == 2 and min(block) >= 1 for block in self.blocks),
             f"blocks={self.blocks} must be one or more pairs (units, kernel size), all of at least 1",
         )
+
+    @property
+    def most_positions(self) -> int:
+        """Places that a sentence may have."""
+        return self.max_learned_positions
 
 
 @dataclass(frozen=True)

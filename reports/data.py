@@ -125,6 +125,26 @@ def curves(database: Path | str, study: str, scale: str, split: str, name: str) 
     )
 
 
+def budget(database: Path | str, scale: str) -> list[Row]:
+    """The architectures that were trained under one budget at a scale, the best BLEU first."""
+    return read(database, "SELECT * FROM budget WHERE scale = ? ORDER BY bleu DESC NULLS LAST, trial", [scale])
+
+
+def budget_curve(database: Path | str, scale: str, name: str) -> list[Row]:
+    """A metric of the development set over counted operations, for the trainings of one budget: trial, seed,
+    counted_flops, value (None where it was not finite).
+    """
+    return read(
+        database,
+        """
+        SELECT trial, seed, counted_flops, value FROM cost_curves
+        WHERE study = 'budget' AND scale = ? AND split = 'dev' AND name = ?
+        ORDER BY trial, seed, step
+        """,
+        [scale, name],
+    )
+
+
 def runs(database: Path | str, study: str | None = None, scale: str | None = None) -> list[Row]:
     """Runs with their provenance, all or those of one study and scale, the newest first within trial and seed.
 

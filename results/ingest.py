@@ -160,6 +160,8 @@ def _run_row(
     failed: datetime | None,
 ) -> Row:
     provenance = record.provenance
+    # Where it was planned is not where it ran; older runs tell only of the first.
+    ran_on = next(filter(None, (attempt.machine() for attempt in reversed(attempts))), provenance)
     dirty = provenance.get("dirty")
     return (
         *(record.run, record.study, record.trial, record.seed, record.scale),
@@ -174,7 +176,7 @@ def _run_row(
         provenance.get("git_commit"),
         dirty if isinstance(dirty, bool) else None,
         record.data_fingerprint,
-        *(_json(provenance.get(key)) for key in ("hardware", "gpus", "versions")),
+        *(_json(ran_on.get(key)) for key in ("hardware", "gpus", "versions")),
     )
 
 

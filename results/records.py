@@ -102,7 +102,8 @@ class RunRecord:
     """What decides a run and where it came from (`run.json`); written once, before the first attempt.
 
     `run` is `provenance.run_id` of the other fields; `created` is ISO 8601 in UTC; `provenance` is
-    `provenance.collect()`: hardware, gpus, versions, git_commit, dirty.
+    `provenance.collect()` where it was planned: git_commit and dirty are about the run, the machine is not (an attempt
+    tells its own).
     """
 
     run: str

@@ -3,6 +3,7 @@
     run.json          what the run is and where it came from (RunRecord); the folder appears with it in one rename
     attempt-001/      one folder per start, claimed by mkdir, so no two processes ever write the same file
         started.json  when, by which process, on which host
+        machine.json  what it ran on, and of how many ranks
         metrics.jsonl one JSON object per line and metric, only ever appended to
         heartbeat     touched while the attempt lives
         checkpoints/  written by the trainer; log.txt: the traceback of a failure
@@ -88,6 +89,7 @@ class Attempt:
         self.path = path
         self.number = int(ATTEMPT_NAME.fullmatch(path.name)[1])
         self.started_file = path / "started.json"
+        self.machine_file = path / "machine.json"
         self.metrics_file = path / "metrics.jsonl"
         self.heartbeat_file = path / "heartbeat"
         self.error_file = path / "error.json"
@@ -108,6 +110,18 @@ class Attempt:
             row = {"step": int(step), "split": split, "name": name, "value": number, "seconds": float(seconds)}
             self._metrics.write(json.dumps(row) + "\n")
         self._metrics.flush()
+
+    def record_machine(self, machine: Mapping[str, Any]) -> None:
+        """Keep what the attempt runs on: `provenance.machine` of its process, `ranks`, and its `gpus` by name."""
+        write_json(self.machine_file, machine)
+
+    def machine(self) -> Mapping[str, Any]:
+        """What `record_machine` was told; empty where there is nothing that can be read."""
+        try:
+            machine = read_json(self.machine_file)
+        except ResultsError:
+            return {}
+        return machine if isinstance(machine, dict) else {}
 
     def heartbeat(self) -> None:
         """Tell that the attempt lives; due well within `HEARTBEAT_SECONDS` whenever no metrics are logged."""
@@ -227,6 +241,10 @@ class RunFolder:
             write_json(attempt.started_file, {"started": utc_now(), "pid": os.getpid(), "host": socket.gethostname()})
             attempt.heartbeat()
             return attempt
+
+    def machine(self) -> Mapping[str, Any]:
+        """What the newest attempt that tells of it ran on; empty where none does."""
+        return next(filter(None, (attempt.machine() for attempt in reversed(self.attempts()))), {})
 
     def is_newest(self, attempt: Attempt) -> bool:
         """Whether no later attempt was claimed; one taken for dead must ask this before it commits a checkpoint."""

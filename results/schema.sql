@@ -151,7 +151,31 @@ LEFT JOIN exponents AS e ON e.layer = p.layer
 GROUP BY ALL
 ORDER BY any_value(s.size), any_value(p.position);
 
--- BLEU by the paper's protocol beside sacreBLEU's own, both of the test set; hours are of training.
+-- What each training cost, by two counts that are never mixed: counted operations, and the paper's method, training time
+-- x devices x the rate that `hardware` was measured to sustain. `dataset` is what was trained on, and so the language
+-- pair. Runs that ended before costs were scored have none.
+CREATE VIEW costs AS
+SELECT
+    r.run, r.study, r.trial, r.seed, r.scale, counted.dataset,
+    counted.value AS counted_flops, timed.value AS timed_flops,
+    CAST(timed.details ->> '$.seconds' AS DOUBLE) AS seconds,
+    CAST(timed.details ->> '$.devices' AS INTEGER) AS devices,
+    CAST(timed.details ->> '$.flops_per_second' AS DOUBLE) AS flops_per_second,
+    split_part(timed.signature, 'hardware:', 2) AS hardware,
+    timed.details ->> '$.benchmark' AS benchmark,
+    CAST(counted.details ->> '$.updates' AS BIGINT) AS updates
+FROM latest_runs AS r
+JOIN scores AS counted ON counted.run = r.run AND counted.name = 'counted_flops'
+JOIN scores AS timed ON timed.run = r.run AND timed.name = 'timed_flops'
+WHERE r.status = 'done';
+
+-- Curves of finished trainings over the counted operations spent.
+CREATE VIEW cost_curves AS
+SELECT c.*, costs.counted_flops * c.step / costs.updates AS counted_flops
+FROM curves AS c JOIN costs USING (run);
+
+-- BLEU by the paper's protocol beside sacreBLEU's own, both of the test set; hours are of training. Costs are those of
+-- the view `costs`.
 CREATE VIEW table2 AS
 WITH latest AS (
     SELECT *, split_part(trial, '.', 1) AS model, split_part(trial, '.', 2) AS direction
@@ -166,16 +190,17 @@ scored AS (
 ),
 measured AS (
     SELECT
-        model, direction, scale,
+        model, direction, latest.scale,
         avg(bleu) FILTER (status = 'done') AS bleu,
         stddev_samp(bleu) FILTER (status = 'done') AS bleu_sd,
         avg(sacrebleu) FILTER (status = 'done') AS sacrebleu,
-        avg(seconds) FILTER (status = 'done') / 3600 AS hours,
+        avg(latest.seconds) FILTER (status = 'done') / 3600 AS hours,
+        avg(counted_flops) AS counted_flops, avg(timed_flops) AS timed_flops,
         count(*) FILTER (status = 'done') AS seeds,
         count(*) FILTER (status IN ('failed', 'diverged')) AS failed,
         count(*) FILTER (status = 'done' AND other_code) AS other_code
-    FROM latest LEFT JOIN scored USING (run)
-    GROUP BY model, direction, scale
+    FROM latest LEFT JOIN scored USING (run) LEFT JOIN costs USING (run)
+    GROUP BY model, direction, latest.scale
 )
 SELECT
     s.scale, p.model, p.label, p.quoted, p.ensemble,
@@ -184,7 +209,9 @@ SELECT
     p.bleu_enfr AS published_bleu_enfr, fr.bleu AS measured_bleu_enfr, fr.bleu_sd AS bleu_sd_enfr,
     fr.sacrebleu AS sacrebleu_enfr,
     p.flops_ende AS published_flops_ende, de.hours AS hours_ende,
+    de.timed_flops AS timed_flops_ende, de.counted_flops AS counted_flops_ende,
     p.flops_enfr AS published_flops_enfr, fr.hours AS hours_enfr,
+    fr.timed_flops AS timed_flops_enfr, fr.counted_flops AS counted_flops_enfr,
     coalesce(de.seeds, 0) AS seeds_ende, coalesce(de.failed, 0) AS failed_ende,
     coalesce(fr.seeds, 0) AS seeds_enfr, coalesce(fr.failed, 0) AS failed_enfr,
     coalesce(de.other_code, 0) + coalesce(fr.other_code, 0) AS other_code
@@ -272,6 +299,38 @@ FROM published_table4 AS p
 CROSS JOIN internal.scales AS s
 LEFT JOIN measured AS m ON m.trial = p.trial AND m.scale = s.scale
 ORDER BY s.size, p.position;
+
+-- Every architecture under one budget: one row for each trial that has run, means over seeds. BLEU is of the test set by
+-- the paper's protocol, perplexity of the development set.
+CREATE VIEW budget AS
+WITH scored AS (
+    SELECT
+        run,
+        any_value(value) FILTER (name = 'test_bleu_paper') AS bleu,
+        any_value(value) FILTER (name = 'test_bleu') AS sacrebleu,
+        any_value(value) FILTER (name = 'dev_ppl') AS dev_ppl
+    FROM scores GROUP BY run
+)
+SELECT
+    r.scale, r.trial,
+    any_value(r.config ->> '$.model.architecture') AS architecture,
+    any_value(r.params) AS params, any_value(costs.updates) AS updates,
+    any_value(CAST(r.config ->> '$.optim.learning_rate_scale' AS DOUBLE)) AS learning_rate_scale,
+    any_value(CAST(r.config ->> '$.optim.max_grad_norm' AS DOUBLE)) AS max_grad_norm,
+    avg(bleu) AS bleu, stddev_samp(bleu) AS bleu_sd, avg(sacrebleu) AS sacrebleu,
+    avg(dev_ppl) AS dev_ppl, stddev_samp(dev_ppl) AS dev_ppl_sd,
+    avg(costs.counted_flops) AS counted_flops, avg(costs.timed_flops) AS timed_flops,
+    avg(costs.seconds) / 3600 AS hours, any_value(costs.hardware) AS hardware, any_value(costs.benchmark) AS benchmark,
+    avg(costs.flops_per_second) AS flops_per_second, any_value(costs.dataset) AS dataset,
+    count(*) FILTER (r.status = 'done') AS seeds,
+    count(*) FILTER (r.status IN ('failed', 'diverged')) AS failed,
+    count(*) FILTER (r.status = 'done' AND r.other_code) AS other_code
+FROM latest_runs AS r
+LEFT JOIN scored ON scored.run = r.run AND r.status = 'done'
+LEFT JOIN costs ON costs.run = r.run
+WHERE r.study = 'budget'
+GROUP BY r.scale, r.trial
+ORDER BY r.scale, bleu DESC NULLS LAST, r.trial;
 
 -- What the captions of the figures say, each as a claim with its number.
 CREATE VIEW figures AS

@@ -13,11 +13,12 @@ from pathlib import Path
 from results.errors import ResultsError
 from results.run_folder import RunFolder
 from results.store import Store
+from studies.preflight import ScheduleError
 from studies.progress import Progress, last_metrics, read_state
 from studies.resources import Sizes
 from studies.runs import PlannedRun, Workspace, needed_runs
 from studies.scales import Scale
-from studies.schedule import ScheduleError, run_on_ray
+from studies.schedule import run_on_ray
 from studies.scorecard import sync_registry, write_verdicts
 
 

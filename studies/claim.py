@@ -30,6 +30,8 @@ METRICS = {
     "dev_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
     "test_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
     "dev_ppl": Metric("ppl", "perplexity", lower_is_better=True),
+    "counted_flops": Metric("counted", "FLOPs", lower_is_better=True, counted=True),
+    "timed_flops": Metric("timed", "FLOPs", lower_is_better=True),
     "test_f1": Metric("f1", "F1", lower_is_better=False),
     # Scores of probes: a layer's growth, a head's attention, a machine's time, a corpus's size.
     "flops_exponent": Metric("flops", "power", lower_is_better=True, counted=True),

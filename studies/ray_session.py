@@ -5,6 +5,7 @@ The environment is set before ray is imported, which is here and nowhere else.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -12,6 +13,11 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from results import provenance
+from studies.source import copy_source
 
 # The memory that a training step frees is kept for the next one; glibc would give it back and fault it in again, which
 # costs a third of the time at small sizes.
@@ -34,46 +40,84 @@ _ENVIRONMENT = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     **MEMORY_ENVIRONMENT,
 }
+# Set where the command runs, and meant for whoever does its work; a path in it is of the nodes.
+_FORWARDED = ("AIAYN_DATA", "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "GLOO_SOCKET_IFNAME")
 
 
 # The path of a socket may have about 100 characters, and the system's temporary folder is sometimes a long one.
 _SHORT_FOLDER = "/tmp"
+# What Ray sets for the processes of a submitted job: the source is shipped already.
+_JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+LISTEN_SECONDS = 5.0
 
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Start a local Ray, or connect to the cluster at `address`; leave it, and its temporary files, as they were."""
+    """Start a local Ray, or connect to the cluster at `address`; leave it, and its temporary files, as they were.
+
+    A cluster's workers get this source tree, and what of the environment decides where data is.
+
+    Raises:
+        ClusterError: no cluster answers there, or it is of another version.
+    """
     os.environ.update(_ENVIRONMENT)
     import ray
 
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    if address is not None:
-        _require_listener(address)
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (ValueError, ConnectionError, RuntimeError) as error:
-            reason = " ".join(str(error).split()).rstrip(".")
-            raise ClusterError(f"no Ray cluster at {address!r} ({reason}); give HOST:PORT of its head node") from error
+    folder = tempfile.mkdtemp(prefix="aiayn-", dir=_SHORT_FOLDER if os.access(_SHORT_FOLDER, os.W_OK) else None)
+    try:
+        if address is None:
+            # Loopback sockets live below this folder, and their paths must stay short.
+            ray.init(address="local", include_dashboard=False, _temp_dir=folder, **_QUIET)
+        else:
+            _connect(address, Path(folder))
         try:
             yield
         finally:
             ray.shutdown()
-        return
-    # Loopback sockets live below this folder, and their paths must stay short.
-    folder = tempfile.mkdtemp(prefix="aiayn-", dir=_SHORT_FOLDER if os.access(_SHORT_FOLDER, os.W_OK) else None)
-    ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
-    try:
-        yield
     finally:
-        ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _require_listener(address: str) -> None:
-    """Refuse HOST:PORT where nobody listens, for which Ray would wait for minutes; the rest Ray judges."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+_QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
+
+
+def _connect(address: str, folder: Path) -> None:
+    import ray
+
+    if address.startswith("ray://"):
+        raise ClusterError(
+            f"{address!r} is of Ray's client, which is not used here; "
+            "use --address auto on a node of the cluster, or aiayn submit from elsewhere"
+        )
+    require_listener(address, "Ray cluster", "give HOST:PORT of its head node")
+    environment = {} if _JOB_VARIABLE in os.environ else {"runtime_env": worker_environment(folder)}
+    try:
+        ray.init(address=address, **environment, **_QUIET)
+    except (ValueError, ConnectionError, RuntimeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ClusterError(f"no Ray cluster at {address!r} ({reason}); give HOST:PORT of its head node") from error
+
+
+def worker_environment(folder: Path) -> dict[str, Any]:
+    """Ray's runtime environment for a cluster's workers: the source, copied to the empty `folder`, and variables.
+
+    Packages are those of the nodes, which are checked to be of the same versions (`studies.preflight`).
+    """
+    variables = {name: os.environ[name] for name in _FORWARDED if name in os.environ}
+    variables[provenance.GIT_STATE_VARIABLE] = json.dumps(provenance.git_state())
+    return {"working_dir": str(copy_source(folder)), "env_vars": _ENVIRONMENT | variables}
+
+
+def require_listener(address: str, what: str, advice: str) -> None:
+    """Refuse HOST:PORT where nobody listens, for which Ray would wait for minutes; other forms Ray judges.
+
+    Raises:
+        ClusterError: with what was looked for and what to do.
+    """
+    host, _, port = address.rpartition(":")
     if port.isdigit():
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=LISTEN_SECONDS).close()
         except (OSError, OverflowError) as error:
-            raise ClusterError(f"no Ray cluster at {address!r} ({error}); give HOST:PORT of its head node") from error
+            raise ClusterError(f"no {what} at {address!r} ({error}); {advice}") from error

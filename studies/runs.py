@@ -18,7 +18,7 @@ from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
 from studies.scales import PAPER, Scale
 from studies.study import Study
-from studies.work import TRAINING, Training, Work
+from studies.work import TRAINING, TRAINS, Work
 
 if TYPE_CHECKING:
     from core.data.corpus import Corpus
@@ -74,7 +74,7 @@ class PlannedRun:
     @property
     def trains(self) -> bool:
         """Whether it costs a training."""
-        return isinstance(self.work, Training)
+        return isinstance(self.work, TRAINS)
 
 
 @cache
@@ -117,6 +117,18 @@ def _obstacle(find: Callable[[], Corpus], languages: tuple[str, ...] | None, cac
         return str(error)
 
 
+def corpus_state(data: DataConfig, cache_dir: Path) -> str:
+    """The fingerprint of the text that these splits read, or in words why there is none."""
+    from core.data import corpora
+    from core.data.corpus import DataError
+
+    languages = (data.src, data.tgt)
+    try:
+        return corpora.get(data.corpus, cache_dir).fingerprint(cache_dir, languages)
+    except (ValueError, OSError, DataError) as error:
+        return f"unusable ({error})"
+
+
 def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
     """The fingerprint of the text that a configuration reads; `none` where that is not here and nothing pins it."""
     from core.data import corpora
@@ -150,20 +162,21 @@ def plan_runs(
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
-        at = PAPER if trial.work.full_size else scale
+        work = trial.work_at(scale)
+        at = PAPER if work.full_size else scale
         config = trial.config(at)
-        if trial.work.reads_corpus and config.data not in data_states:  # most trials of a study share one
+        if work.reads_corpus and config.data not in data_states:  # most trials of a study share one
             data_states[config.data] = (
                 missing_corpus(config, workspace.data),
                 data_fingerprint(config, workspace.data),
             )
-        missing, fingerprint = data_states[config.data] if trial.work.reads_corpus else (None, "none")
+        missing, fingerprint = data_states[config.data] if work.reads_corpus else (None, "none")
         needed: list[PlannedRun | None] = [None] * num_seeds
-        if trial.work.measures is not None:
-            other, name = trial.work.measures
+        if work.measures is not None:
+            other, name = work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
         for seed, needs in enumerate(needed, start=1):
-            stored = config.to_dict() | trial.work.to_config(needs and needs.record.run)
+            stored = config.to_dict() | work.to_config(needs and needs.record.run)
             run = provenance.run_id(study.name, trial.name, seed, at.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
@@ -181,7 +194,7 @@ def plan_runs(
                 status = RunStatus("blocked", missing)
             else:
                 status = folder.status() if folder.path.exists() else RunStatus("queued")
-            planned.append(PlannedRun(record, config, folder, status, trial.work, needs))
+            planned.append(PlannedRun(record, config, folder, status, work, needs))
     return planned
 
 

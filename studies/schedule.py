@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from core.complexity import training_flops
 from core.data.prepare import prepare
 from results.records import RunRecord
+from studies.preflight import check_disk, check_nodes, check_resources, nodes
 from studies.ray_session import ray_session
-from studies.resources import Resources
+from studies.resources import Job, Resources
 from studies.runs import PlannedRun, Workspace
 
 if TYPE_CHECKING:
@@ -28,36 +29,6 @@ if TYPE_CHECKING:
 
 # A trial whose process dies is started again this often, from its checkpoint.
 MAX_RESTARTS = 2
-
-
-class ScheduleError(Exception):
-    """The request does not fit the machine or cluster; nothing was started."""
-
-
-Job = tuple[PlannedRun, Resources]
-
-
-def check_resources(resources: Resources) -> None:
-    """Refuse what would wait forever: more than the largest node has. Call within a Ray session.
-
-    Raises:
-        ScheduleError: what is asked for, what there is, and a way out.
-    """
-    import ray
-
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    most_gpus = int(max(node.get("GPU", 0) for node in nodes))
-    most_cpus = int(max(node.get("CPU", 0) for node in nodes))
-    if resources.gpus > most_gpus:
-        here = "this machine has none" if most_gpus == 0 else f"the largest machine has {most_gpus}"
-        raise ScheduleError(
-            f"a trial asks for {resources.gpus} GPUs and {here}; "
-            f"use --gpus-per-trial {most_gpus} or give a cluster's --address"
-        )
-    cpus = resources.cpus * resources.ranks
-    if cpus > most_cpus:
-        each = f" ({resources.ranks} ranks with {resources.cpus} each)" if resources.ranks > 1 else ""
-        raise ScheduleError(f"a trial asks for {cpus} processor cores{each} and the largest machine has {most_cpus}")
 
 
 def run_on_ray(
@@ -70,22 +41,26 @@ def run_on_ray(
     """Carry out these runs with Ray Tune and return when all have ended, or on Ctrl-C with what is done kept.
 
     Trainings come first, the longest before the others, so that the machine is not left with one long run at the end;
-    what measures a finished run comes after them. Data is prepared once, before any trial starts. The ranks of a trial
-    lie on one machine; trials of different sizes lie side by side wherever there is room.
+    what measures a finished run, or learns from one, comes after them. Data is prepared once, before any trial starts.
+    The ranks of a trial lie on one machine; trials of different sizes lie side by side wherever there is room.
 
     Raises:
-        ScheduleError: a trial does not fit anywhere.
+        ScheduleError: a trial does not fit anywhere, or a node of the cluster is not fit for any.
         DataError: the corpus cannot be had.
     """
     with ray_session(address):
+        found = nodes()
         for resources in dict.fromkeys(resources for _, resources in jobs):
-            check_resources(resources)
-        trainings = [job for job in jobs if job[0].trains]
+            check_resources(resources, found)
+        check_disk(jobs, workspace, found, max_concurrent)
+        if address is not None or any(resources.gpus for _, resources in jobs):
+            check_nodes(jobs, workspace, found)
+        trainings = [job for job in jobs if job[0].trains and job[0].needs is None]
         for data in dict.fromkeys(run.config.data for run, _ in trainings):
             prepare(data, workspace.data)
         on_start()
         trainings.sort(key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
-        for stage in (trainings, [job for job in jobs if not job[0].trains]):
+        for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:
                 _fit(stage, workspace, max_concurrent)
 

@@ -75,6 +75,8 @@ def _data_of(study: Study, claim: Claim, scale: Scale) -> Iterator[Data]:
                 continue
             data = trial.config(scale).data
             yield data.corpus, (data.src, data.tgt)
+            if data.more_trees is not None:
+                yield data.more_trees, ()
         elif claim.identity is not None and scale.name == claim.identity.scale:
             corpus, _, *languages = claim.identity.dataset.split("/")
             yield corpus, tuple(languages[0].split("-")) if languages else ()

@@ -11,28 +11,47 @@ import shutil
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from core.averaging import Member, average_members, find_members, member_steps, save_member
 from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
+from core.complexity import update_flops
 from core.config import DataConfig, DecodeConfig, RunConfig, TrainConfig
-from core.data.corpora import get_treebank, tree_format
-from core.data.prepare import PreparedData, prepare
+from core.data.corpora import get_pairs, get_treebank, tree_format
+from core.data.prepare import PreparedData, prepare, prepare_corpus
 from core.data.split import ParallelSplit
+from core.data.vocabulary import Vocabulary
 from core.decode import translate
 from core.parallel import ALONE, RankLostError, Ranks
 from core.scoring.references import READABLE_KINDS, Reference, TextReference, TreeReference
 from core.sequence_model import SequenceModel, num_parameters
+from core.sustained_rate import benchmark, sustained_flops
 from core.trainer import DivergedError, Trainer, evaluate
+from results import provenance
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
-from studies.work import AttentionProbe, CapabilityProbe, ComplexityProbe, StatementProbe, TaskProbe, Training, work_of
+from studies.work import (
+    AttentionProbe,
+    BaselineParser,
+    CapabilityProbe,
+    ComplexityProbe,
+    Redecoding,
+    SelfTraining,
+    StatementProbe,
+    TaskProbe,
+    Training,
+    work_of,
+)
+
+if TYPE_CHECKING:
+    from studies.self_training import Silver
 
 HEARTBEAT_EVERY_SECONDS = 10.0
 NUM_SAMPLES = 3
@@ -53,7 +72,11 @@ class SupersededError(Exception):
 
 
 def execute(
-    record: RunRecord, workspace: Workspace, num_threads: int, device: torch.device, join: Join = train_alone
+    record: RunRecord,
+    workspace: Workspace,
+    num_threads: int,
+    device: torch.device,
+    join: Join = train_alone,
 ) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
@@ -88,12 +111,23 @@ def execute(
         attempt.close()
 
 
+def _machine(device: torch.device, ranks: Ranks) -> dict[str, Any]:
+    gpus = [torch.cuda.get_device_name(device)] * ranks.world_size if device.type == "cuda" else []
+    return {**provenance.machine(), "gpus": gpus, "ranks": ranks.world_size}
+
+
 def _carry_out(
     record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
 ) -> None:
+    attempt.record_machine(_machine(device, ALONE))
     match work_of(record.config):
         case Training():
             _train(record, folder, attempt, workspace, device, join)
+        case SelfTraining() as work:
+            from studies.self_training import silver_trees
+
+            silver = silver_trees(work, record, folder, workspace, device)
+            _train(record, folder, attempt, workspace, device, join, silver)
         case AttentionProbe() as probe:
             from studies.attention_probe import measure
 
@@ -114,6 +148,14 @@ def _carry_out(
             from studies.capability_probe import measure
 
             _conclude(folder, attempt, measure(probe, record, device))
+        case Redecoding() as work:
+            from studies.redecoding import measure
+
+            _conclude(folder, attempt, measure(work, record, workspace, device))
+        case BaselineParser() as work:
+            from studies.baseline_parsers import measure
+
+            _conclude(folder, attempt, measure(work, record, folder, workspace))
 
 
 def _conclude(folder: RunFolder, attempt: Attempt, result: RunResult) -> None:
@@ -169,17 +211,22 @@ class Phases:
 
 
 def _train(
-    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
+    record: RunRecord,
+    folder: RunFolder,
+    attempt: Attempt,
+    workspace: Workspace,
+    device: torch.device,
+    join: Join,
+    silver: Silver | None = None,
 ) -> None:
     config = RunConfig.from_dict(record.config)
     phase = Phases()
     with phase("setup"):
-        data = prepare(config.data, workspace.data)
-        _check_data(record, config, data)
+        data = _training_data(record, config, workspace, silver)
         splits = {name: data.split(name) for name in ("train", config.data.dev_split, config.data.test_split)}
         dev_split = splits[config.data.dev_split]
         references = {  # what cannot be scored is not trained for
-            name: _reference(config.data, name, splits[name], workspace)
+            name: reference_of(config.data, name, splits[name], workspace)
             for name in (config.data.dev_split, config.data.test_split)
         }
 
@@ -194,8 +241,12 @@ def _train(
     def write_samples(step: int) -> None:
         greedy = replace(config.decode, beam_size=1)
         _append_samples(_samples_file(attempt), step, trainer.model, dev_split, data, greedy)
+        if config.train.bleu_sentences:
+            scores = _score_some(config, trainer.model, dev_split, data, greedy)
+            attempt.log_metrics(step, "dev", scores, trainer.seconds)
 
     with join(attempt.fail) as ranks:
+        attempt.record_machine(_machine(device, ranks))
         with phase("setup"):
             trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device, ranks)
             earlier = ranks.follow_first(newest_checkpoint([other.checkpoints for other in folder.attempts()]))
@@ -204,17 +255,61 @@ def _train(
         with phase("train"):
             trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
     members = _average(folder, record.run, config.train, trainer.model)
-    scores = []
+    scores = [silver.score] if silver else []
     for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
         split, reference = splits[split_name], references[split_name]
         scores += _score_split(name, split_name, split, reference, trainer.model, config, data, attempt, phase)
     if members:
         averaged = {"averaged": [asdict(member) for member in members]}
         scores = [replace(score, details=score.details | averaged) for score in scores]
+    with phase("rate"):
+        scores += _costs(config, trainer, splits["train"], device)
     _finish(record, folder, attempt, trainer, data, scores, phase)
 
 
-def _reference(data: DataConfig, split_name: str, split: ParallelSplit, workspace: Workspace) -> Reference:
+def _costs(config: RunConfig, trainer: Trainer, split: ParallelSplit, device: torch.device) -> list[Score]:
+    """What the training cost, by counted operations and by the paper's method (footnote 5), which are never mixed.
+
+    The method's rate is measured here, after the training, on what it ran on.
+    """
+    dataset = f"{config.data.corpus}/train/{config.data.src}-{config.data.tgt}"
+    source_tokens, target_tokens = trainer.stream.tokens_per_update()
+    lengths = [side.astype(float) for side in (split.src_lengths, split.tgt_lengths)]
+    sentence_pieces = sum((side**2).sum() for side in lengths) / sum(side.sum() for side in lengths)
+    counted = config.train.train_steps * update_flops(config.model, source_tokens, target_tokens, sentence_pieces)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else provenance.cpu_model()
+    rate = sustained_flops(device)
+    return [
+        Score(
+            "counted_flops",
+            counted,
+            "cost:counted operations|of:matrix products, attention's too|backward:twice the forward",
+            dataset,
+            len(split),
+            {
+                "updates": config.train.train_steps,
+                "source_tokens_per_update": source_tokens,
+                "target_tokens_per_update": target_tokens,
+                "sentence_pieces": sentence_pieces,
+            },
+        ),
+        Score(
+            "timed_flops",
+            trainer.seconds * trainer.ranks.world_size * rate,
+            f"cost:training time x devices x sustained rate|rate:measured|hardware:{name}",
+            dataset,
+            len(split),
+            {
+                "seconds": trainer.seconds,
+                "devices": trainer.ranks.world_size,
+                "flops_per_second": rate,
+                "benchmark": benchmark(device),
+            },
+        ),
+    ]
+
+
+def reference_of(data: DataConfig, split_name: str, split: ParallelSplit, workspace: Workspace) -> Reference:
     """What a split's output is scored against: its target lines, or its trees, of which sequences do not tell all."""
     if data.task == "parsing":
         trees = get_treebank(data.corpus).read_trees(split_name, workspace.data)
@@ -229,7 +324,12 @@ def assist(record: RunRecord, workspace: Workspace, num_threads: int, device: to
     """
     torch.set_num_threads(num_threads)
     config = RunConfig.from_dict(record.config)
-    data = prepare(config.data, workspace.data)
+    silver = None
+    if isinstance(work := work_of(record.config), SelfTraining):
+        from studies.self_training import silver_trees
+
+        silver = silver_trees(work, record, RunFolder(workspace.runs / record.run), workspace, device)
+    data = _training_data(record, config, workspace, silver)
     train_split, dev_split = data.split("train"), data.split(config.data.dev_split)
     trainer = Trainer(record.run, config, train_split, dev_split, record.seed, device, ranks)
     earlier = ranks.follow_first(None)
@@ -256,27 +356,59 @@ def _append_samples(
     file: Path, step: int, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
 ) -> None:
     """Translate a few development sentences, spread over the split, and append them as JSON lines."""
-    chosen = sorted({len(split) * part // NUM_SAMPLES for part in range(NUM_SAMPLES)})
-    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
-    model.train()
-    texts = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    chosen = _spread(split, NUM_SAMPLES)
+    texts = _translate_some(model, split, chosen, data, greedy)
     with file.open("a", encoding="utf-8") as lines:
         for i, text in zip(chosen, texts, strict=True):
             row = {"step": step, "source": split.src_lines[i], "output": text, "reference": split.tgt_lines[i]}
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _check_data(record: RunRecord, config: RunConfig, data: PreparedData) -> None:
-    if data.fingerprint != record.data_fingerprint:
+def _score_some(
+    config: RunConfig, model: SequenceModel, split: ParallelSplit, data: PreparedData, greedy: DecodeConfig
+) -> dict[str, float | None]:
+    """Scores of the greedy translations of `bleu_sentences` development sentences: `greedy_bleu` and the others."""
+    chosen = _spread(split, config.train.bleu_sentences)
+    texts = _translate_some(model, split, chosen, data, greedy)
+    reference = TextReference([split.tgt_lines[i] for i in chosen], config.data.src, config.data.tgt)
+    return {
+        f"greedy_{score.name}": score.value for score in reference.score([text.replace("\n", " ") for text in texts])
+    }
+
+
+def _spread(split: ParallelSplit, number: int) -> list[int]:
+    """So many sentences of a split, or all of a smaller one, spread over it."""
+    return sorted({len(split) * part // number for part in range(number)})
+
+
+def _translate_some(
+    model: SequenceModel, split: ParallelSplit, chosen: Sequence[int], data: PreparedData, greedy: DecodeConfig
+) -> list[str]:
+    hypotheses = translate(model, [split.src[i] for i in chosen], greedy)
+    model.train()
+    return data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+
+
+def _training_data(record: RunRecord, config: RunConfig, workspace: Workspace, silver: Silver | None) -> PreparedData:
+    """What a run is trained on, prepared; checked against what was planned."""
+    if silver is None:
+        data = prepare(config.data, workspace.data)
+        found = data.fingerprint
+    else:
+        pairs = get_pairs(config.data, workspace.data)
+        data = prepare_corpus(replace(pairs, silver=tuple(silver.trees)), config.data, workspace.data)
+        found = pairs.fingerprint(workspace.data)  # the silver trees follow from the first parser's run
+    if found != record.data_fingerprint:
         raise ValueError(
             f"corpus {config.data.corpus} changed since the run was planned "
-            f"(fingerprint {data.fingerprint}, planned {record.data_fingerprint}); start the command again"
+            f"(fingerprint {found}, planned {record.data_fingerprint}); start the command again"
         )
     if data.vocab_size != config.model.vocab_size:
         raise ValueError(
             f"the training text yields {data.vocab_size} word pieces, the configuration asks for "
             f"{config.model.vocab_size}; set vocab_size to {data.vocab_size} or less"
         )
+    return data
 
 
 def _score_split(
@@ -288,19 +420,43 @@ def _score_split(
     config: RunConfig,
     data: PreparedData,
     attempt: Attempt,
-    phase: Callable[[str], object],
+    phase: Phases,
 ) -> list[Score]:
-    """Perplexity of one split, and its output's scores by task; the output is kept with the attempt."""
-    dataset = f"{config.data.corpus}/{split_name}/{config.data.src}-{config.data.tgt}"
+    """Perplexity of one split, and its output's scores; the output is kept with the attempt."""
     with phase("score"):
         evaluation = evaluate(model, split, config.train.micro_batch_tokens)
-    with phase("decode"):
-        hypotheses = translate(model, [split.src[i] for i in range(len(split))], config.decode)
-        raw_output = data.vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
-    # Pieces are bytes, so a model can write a line feed; in a file of lines it would shift every later one.
-    output = [line.replace("\n", " ") for line in raw_output]
+    finite = math.isfinite(evaluation.perplexity)
+    perplexity = Score(
+        name=f"{name}_ppl",
+        value=evaluation.perplexity if finite else None,
+        signature=f"cross-entropy:plain|unit:word-piece|end-symbol:yes|vocabulary:{data.vocabulary.fingerprint}",
+        dataset=_dataset(config.data, split_name),
+        num_items=len(split),
+        details={"nll": evaluation.nll, "pieces": evaluation.num_pieces}
+        | ({} if finite else {"reason": "the perplexity is beyond the range of numbers"}),
+    )
+    output, scores = score_output(name, split_name, split, reference, model, config, data.vocabulary, phase)
     for kind, lines in {"output": output, **reference.readable(output)}.items():
         _output_file(attempt, name, kind).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return [perplexity, *scores]
+
+
+def score_output(
+    name: str,
+    split_name: str,
+    split: ParallelSplit,
+    reference: Reference,
+    model: SequenceModel,
+    config: RunConfig,
+    vocabulary: Vocabulary,
+    phase: Phases,
+) -> tuple[list[str], list[Score]]:
+    """What a model writes for a split, a line a sentence, and its scores by task, each named after `name`."""
+    with phase("decode"):
+        hypotheses = translate(model, [split.src[i] for i in range(len(split))], config.decode)
+        raw_output = vocabulary.decode_batch([hypothesis.pieces for hypothesis in hypotheses])
+    # Pieces are bytes, so a model can write a line feed; in a file of lines it would shift every later one.
+    output = [line.replace("\n", " ") for line in raw_output]
     decoding = {
         "beam_size": config.decode.beam_size,
         "length_penalty": config.decode.length_penalty,
@@ -310,26 +466,17 @@ def _score_split(
         "unfinished": sum(not hypothesis.finished for hypothesis in hypotheses),
         "line_feeds_replaced": sum("\n" in line for line in raw_output),
     }
-    finite = math.isfinite(evaluation.perplexity)
     with phase("score"):
-        output_scores = reference.score(output)
-    return [
-        Score(
-            name=f"{name}_ppl",
-            value=evaluation.perplexity if finite else None,
-            signature=f"cross-entropy:plain|unit:word-piece|end-symbol:yes|vocabulary:{data.vocabulary.fingerprint}",
-            dataset=dataset,
-            num_items=len(split),
-            details={"nll": evaluation.nll, "pieces": evaluation.num_pieces}
-            | ({} if finite else {"reason": "the perplexity is beyond the range of numbers"}),
-        ),
-        *(
-            Score(
-                f"{name}_{score.name}", score.value, score.signature, dataset, score.num_items, score.details | decoding
-            )
-            for score in output_scores
-        ),
+        scores = reference.score(output)
+    dataset = _dataset(config.data, split_name)
+    return output, [
+        Score(f"{name}_{score.name}", score.value, score.signature, dataset, score.num_items, score.details | decoding)
+        for score in scores
     ]
+
+
+def _dataset(data: DataConfig, split_name: str) -> str:
+    return f"{data.corpus}/{split_name}/{data.src}-{data.tgt}"
 
 
 def _samples_file(attempt: Attempt) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from results import provenance
 
@@ -58,8 +58,7 @@ class AttentionProbe:
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""
-        sources = provenance_of("attention.py", "attention_probe.py")
-        return {"work": {"kind": type(self).__name__, **asdict(self), "run": measured, "source": sources}}
+        return _stored(self, measured, "attention.py", "attention_probe.py")
 
 
 class _Alone:
@@ -141,10 +140,91 @@ class CapabilityProbe(_Alone):
     full_size: ClassVar[bool] = False
 
 
-Work = Training | AttentionProbe | ComplexityProbe | StatementProbe | TaskProbe | CapabilityProbe
-TRAINING = Training()
+@dataclass(frozen=True)
+class SelfTraining:
+    """Trains a parser on gold trees and on silver ones, which the finished run of a first parser makes (6.3).
 
-_KINDS = {kind.__name__: kind for kind in (AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe, CapabilityProbe)}
+    Attributes:
+        study, trial: the first parser's, of the same scale and seed.
+        keep_share: of its trees, the more confident ones.
+    """
+
+    study: str
+    trial: str
+    keep_share: float = 0.5
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
+
+    @property
+    def measures(self) -> tuple[str, str]:
+        """The study and the trial whose run must be done before."""
+        return self.study, self.trial
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says beside the one of its own training."""
+        return _stored(self, measured, "self_training.py")
+
+
+@dataclass(frozen=True)
+class Redecoding:
+    """Scores the finished run of another trial on the development split with other settings of the search (6.3)."""
+
+    study: str
+    trial: str
+    beam_size: int
+    length_penalty: float
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
+
+    @property
+    def measures(self) -> tuple[str, str]:
+        """The study and the trial whose run must be done before."""
+        return self.study, self.trial
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says beside the one of the run `measured`."""
+        return _stored(self, measured, "redecoding.py")
+
+
+@dataclass(frozen=True)
+class BaselineParser:
+    """Scores a parser that is read off the training trees at once, or off none (`core.baselines.grammar_parsers`)."""
+
+    method: Literal["right_branching", "pcfg"]
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
+
+    @property
+    def measures(self) -> None:
+        """No other trial."""
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says beside the one whose data it reads."""
+        return _stored(self, measured, "baseline_parsers.py")
+
+
+Work = (
+    Training
+    | AttentionProbe
+    | ComplexityProbe
+    | StatementProbe
+    | TaskProbe
+    | CapabilityProbe
+    | SelfTraining
+    | Redecoding
+    | BaselineParser
+)
+TRAINING = Training()
+TRAINS = (Training, SelfTraining)
+"""The kinds that end in a model."""
+
+_KINDS = {kind.__name__: kind for kind in get_args(Work) if kind is not Training}
+
+
+def _stored(work: Work, measured: str | None, *files: str) -> dict[str, Any]:
+    """What stands under `work` in a run's configuration; `files` are those whose change makes new runs."""
+    kind = type(work).__name__
+    return {"work": {"kind": kind, **asdict(work), "run": measured, "source": provenance_of(*files)}}
 
 
 @cache

@@ -65,4 +65,4 @@ def get_pairs(data: DataConfig, cache_dir: Path) -> PairCorpus:
 
 def tree_format(data: DataConfig) -> TreeFormat:
     """What the symbols of a parsing run's trees tell."""
-    return TreeFormat(data.keep_tags, data.keep_words)
+    return TreeFormat(data.keep_tags, data.keep_words, data.bare_words)

@@ -273,3 +273,19 @@ def test_thousand_runs_are_read_in_seconds(workspace) -> None:
     again = time.perf_counter() - began
     assert read < 15, f"{read:.1f} s for 1,000 folders"  # 1.5 s on two idle cores
     assert again < 3, f"{again:.1f} s for 1,000 unchanged folders"  # 0.2 s
+
+
+def test_a_run_is_shown_with_the_machine_that_carried_it_out(workspace) -> None:
+    """Not with the one that planned it, whose hardware run.json has; the newest attempt's, where there are several."""
+    folder = workspace.create()
+    for name in ("first", "second"):
+        attempt = folder.claim_attempt()
+        machine = {"hardware": {"cpu": name}, "gpus": ["H100"] * 8, "ranks": 8, "versions": {"torch": "2.13"}}
+        attempt.record_machine(machine)
+    folder.claim_attempt()  # killed before it could tell
+    workspace.store.ingest()
+    ((hardware, gpus, versions),) = workspace.rows("SELECT hardware, gpus, versions FROM runs")
+    assert json.loads(hardware) == {"cpu": "second"}
+    assert json.loads(gpus) == ["H100"] * 8
+    assert json.loads(versions) == {"torch": "2.13"}
+    assert folder.machine()["ranks"] == 8

@@ -12,10 +12,10 @@ from results.errors import ResultsError
 from results.run_folder import RunFolder, RunStatus
 from studies import campaign
 from studies.campaign import Outcome, carry_out, survey
-from studies.resources import Resources, Sizes
+from studies.preflight import ScheduleError
+from studies.resources import Job, Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import PAPER, Scale
-from studies.schedule import Job, ScheduleError
 from studies.table3 import STUDY
 
 Plan = Callable[..., list[PlannedRun]]

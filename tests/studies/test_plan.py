@@ -16,7 +16,7 @@ from core.complexity import num_parameters, training_flops
 from core.config import TrainConfig, paper_base, paper_big
 from results.run_folder import RunFolder
 from studies import plan as planning
-from studies import table1, table2, table3
+from studies import section5, table2, table3
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
 from studies.plan import Job, Plan, budget_warnings, make_plan, schedule, summary, tables
 from studies.prospects import printed_value, prospects
@@ -103,13 +103,24 @@ def test_finished_runs_give_the_machines_rate(workspace: Workspace, pretend: Pre
     runs = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base", "N2"))
     for run in runs:
         pretend(run, {"dev_ppl": 9.0})
-    finished = [(run.record, run.folder.result()) for run in runs]
+    finished = [(run.record, run.folder.result(), run.folder.machine()) for run in runs]
     (device,) = measured_devices(finished, SMOKE)
     rates = [training_flops(run.config.model, run.config.train, SMOKE.sentence_pieces) for run in runs]
     assert device.flops == pytest.approx(sum(rates) / 2)  # the median of two
     assert (device.type, device.measured, device.overhead) == (CPU, True, 1.0)
     assert "2 finished runs at smoke" in device.basis
     assert measured_devices(finished, SMALL) == []
+
+
+def test_the_rate_is_of_one_device_however_many_ranks_a_run_had(workspace: Workspace, pretend: Pretend) -> None:
+    (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
+    pretend(run, {"dev_ppl": 9.0})
+    (alone,), (on_cores,), (on_gpus,) = (
+        measured_devices([(run.record, run.folder.result(), machine)], SMOKE)
+        for machine in ({"ranks": 1, "gpus": []}, {"ranks": 4, "gpus": []}, {"ranks": 2, "gpus": ["H100", "H100"]})
+    )
+    assert (on_cores.type, alone.flops / on_cores.flops) == (CPU, pytest.approx(4))
+    assert (on_gpus.type, alone.flops / on_gpus.flops) == ("H100", pytest.approx(2))
 
 
 A100_FLOAT = Device("A100", "float32", 1.0, "stated")
@@ -225,9 +236,9 @@ def test_b17_one_gpu_with_4096_tokens_is_another_budget(workspace: Workspace) ->
 
 
 def test_studies_without_runs_are_named(workspace: Workspace) -> None:
-    plan = planned(workspace, table1.STUDY, table3.STUDY)
+    plan = planned(workspace, section5.STUDY, table3.STUDY)
     assert [line.study for line in plan.lines] == ["table3"]
-    assert any(note.startswith("no runs of table1: ") for note in plan.notes)
+    assert any(note.startswith("no runs of section5: ") for note in plan.notes)
 
 
 def test_blocked_runs_have_a_price_and_say_what_is_missing(workspace: Workspace) -> None:
@@ -299,5 +310,5 @@ def test_nothing_is_expected_where_the_spread_or_the_effect_is_unknown() -> None
 
 
 def test_computed_quoted_and_awaited_claims_are_no_prospects() -> None:
-    assert prospects(table1.STUDY, PAPER, 3) == []
-    assert sum(prospect.claims for prospect in prospects(table2.STUDY, PAPER, 3)) == 10
+    assert prospects(section5.STUDY, PAPER, 3) == []
+    assert sum(prospect.claims for prospect in prospects(table2.STUDY, PAPER, 3)) == 14

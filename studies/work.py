@@ -5,8 +5,8 @@ configuration under `work`, so that a run's folder tells what it is and its id c
 and by what code.
 
 Each kind says of itself whether it reads the configuration's corpus (`reads_corpus`), whether it is about the
-configuration's model (`is_of_model`), and whether its sizes are its own, so that it is one run for all scales and stands
-at the paper's (`full_size`).
+configuration's model (`is_of_model`), and whether its sizes are its own (`full_size`): it is then one run for all
+scales and stands at the paper's.
 """
 
 from __future__ import annotations

@@ -104,19 +104,25 @@ def _build_study_pages(
     scales = {study: _scales_of(EXPLORED_STUDY if study == HEADS_PAGE else study, database) for study in studies}
     bodies: dict[tuple[str, str], Fragment] = {}
     failures = []
+    kernels = notebook.Kernels()
 
     def body(study: str, scale: str) -> Fragment:
         say(f"{study} at {scale} scale: running the notebook")
-        return _run_notebook(study, scale, database, runs, output, say)
+        return _run_notebook(study, scale, database, runs, output, say, kernels)
 
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as kernels:
-        waiting = {kernels.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
-        for finished in as_completed(waiting):
-            study, scale = waiting[finished]
-            try:
-                bodies[study, scale] = finished.result()
-            except ReportError as error:
-                failures.append(str(error))
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as pool:
+        waiting = {pool.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
+        try:
+            for finished in as_completed(waiting):
+                study, scale = waiting[finished]
+                try:
+                    bodies[study, scale] = finished.result()
+                except ReportError as error:
+                    failures.append(str(error))
+        except BaseException:  # such as Ctrl-C, which reaches neither threads nor kernels
+            pool.shutdown(wait=False, cancel_futures=True)
+            kernels.end()
+            raise
     for study in studies:
         built = [scale for scale in SCALES if (study, scale) in bodies]
         siblings = [{"scale": scale, "href": _page(output, study, scale).name} for scale in built]
@@ -174,13 +180,19 @@ def _scales_of(study: str, database: Path) -> list[str]:
 
 
 def _run_notebook(
-    study: str, scale: str, database: Path, runs: Path, output: Path, say: Callable[[str], None]
+    study: str,
+    scale: str,
+    database: Path,
+    runs: Path,
+    output: Path,
+    say: Callable[[str], None],
+    kernels: notebook.Kernels,
 ) -> Fragment:
     failed_copy = output / f"{study}-{scale}.failed.ipynb"
     failed_copy.unlink(missing_ok=True)
     path, more = _notebook_of(study, runs)
     parameters = {"database": str(database), "scale": scale} | more
-    return Fragment(notebook.to_html(notebook.execute(path, parameters, failed_copy, on_progress=say)))
+    return Fragment(notebook.to_html(notebook.execute(path, parameters, failed_copy, say, kernels)))
 
 
 def _write_page(path: Path, snapshot: Mapping[str, Any], template: str, context: Mapping[str, Any]) -> None:

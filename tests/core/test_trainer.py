@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from core.checkpoint import Checkpoint, CheckpointError, load_checkpoint, newest_checkpoint, save_checkpoint
+from core.checkpoint import Checkpoint, CheckpointError, load_checkpoint, newest_first, save_checkpoint
 from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig
 from core.data.split import ParallelSplit, Sentences
 from core.data.vocabulary import BOS_ID, EOS_ID
@@ -141,7 +141,7 @@ def test_what_is_reported_and_when():
 def test_the_last_update_is_logged_evaluated_and_saved_though_no_interval_ends_there(tmp_path: Path):
     recorder = run(build_trainer(with_train(train_steps=7)), tmp_path)
     assert [(step, split) for step, split, _ in recorder.metrics][-2:] == [(7, "train"), (7, "dev")]
-    assert newest_checkpoint([tmp_path]).name == "step-00000007.pt"
+    assert newest_first([tmp_path])[0].name == "step-00000007.pt"
 
 
 def test_evaluating_more_often_changes_no_training_number():
@@ -286,7 +286,7 @@ def test_a_resumed_run_is_the_unbroken_one_to_the_last_bit(
 
     torch.rand(11)  # another process has another random state
     resumed_trainer = build_trainer(config, seed=1)
-    resumed_trainer.restore(load_checkpoint(newest_checkpoint([tmp_path]), RUN))
+    resumed_trainer.restore(load_checkpoint(newest_first([tmp_path])[0], RUN))
     assert resumed_trainer.step == resumed_at
     resumed = run(resumed_trainer)
 
@@ -302,7 +302,7 @@ def test_seconds_are_carried_over_a_restart(tmp_path: Path):
     first = build_trainer()
     run(first, tmp_path)
     second = build_trainer()
-    second.restore(load_checkpoint(newest_checkpoint([tmp_path]), RUN))
+    second.restore(load_checkpoint(newest_first([tmp_path])[0], RUN))
     assert second.seconds == first.seconds > 0
 
 

@@ -270,6 +270,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, default=Path("kill_rounds.log"), help="Lines are added to it.")
     given = parser.parse_args()
     set_environment()
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - so Ray calls it; by default all else comes first
     nodes = Nodes()
     sums = {"kills": 0, "differences": 0}
     with tempfile.TemporaryDirectory(prefix="kill-rounds-") as place, _log(given.log) as tell:

@@ -16,7 +16,7 @@ from typing import Any
 from reports import data, method, notebook, tables
 from reports.index import scorecard
 from reports.notebook import ReportError
-from reports.pages import ATTENTION_STUDIES, EXPLORED_STUDY, HEADS_PAGE, Fragment, render
+from reports.pages import EXPLORED_STUDY, HEADS_PAGE, READS_RUNS, Fragment, render
 from reports.run_pages import build_run_pages
 from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
@@ -154,7 +154,7 @@ def _notebook_of(study: str, runs: Path) -> tuple[Path, dict[str, str]]:
     own = NOTEBOOKS / f"{study}.ipynb"
     if not own.exists():
         return NOTEBOOKS / "study.ipynb", {"study": study}
-    return own, {"runs": str(runs)} if study in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
+    return own, {"runs": str(runs)} if study in READS_RUNS else {}
 
 
 def _check_studies(studies: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -87,7 +87,7 @@ def growth(database: Path | str) -> Fragment:
     return _figure(
         panels,
         "Points: counted by torch, or the median of seven rounds of processor time on one core. Lines and powers: the "
-        "power law that fits them best, ± the error of the fit. Operations are at n = 1,024, d = 512, k = 3, r = 65 "
+        "power law that fits them best, ± the error of the fit. Operations are at n = 256, d = 512, k = 3, r = 65 "
         "where these do not vary; time is at sizes of its own, so heights of layers there are not comparable.",
         "table1",
     )

@@ -90,17 +90,19 @@ def signature(folder: RunFolder) -> str:
 
     An unfinished run can change its status by silence alone, so the status is part of it.
     """
-    attempts = folder.attempts()
-    files = [folder.run_file, folder.result_file]
-    for attempt in attempts:
-        files += (attempt.started_file, attempt.error_file, attempt.metrics_file, attempt.notes_file)
+    # Paths as text: this is asked of every run at every look, and making a Path costs more than the question.
+    home = os.fspath(folder.path)
+    files = [(folder.path.name, home, name) for name in ("run.json", "result.json")]
+    for attempt in folder.attempt_names():
+        names = ("started.json", "error.json", "metrics.jsonl", "notes.jsonl")
+        files += [(attempt, f"{home}/{attempt}", name) for name in names]
     seen = []
-    for file in files:
+    for parent, place, name in files:
         try:
-            stat = file.stat()
+            stat = os.stat(f"{place}/{name}")
         except FileNotFoundError:
             continue
-        seen.append(f"{file.parent.name}/{file.name} {stat.st_size} {stat.st_mtime_ns}")
+        seen.append(f"{parent}/{name} {stat.st_size} {stat.st_mtime_ns}")
     if not folder.result_file.exists():
         status = folder.status()
         seen.append(f"{status.status} {status.reason}")
@@ -116,7 +118,7 @@ def read_run(folder: RunFolder, seen: str) -> RunRows:
     except ResultsError as error:
         rows.add_problem("run.json", error)
         return rows
-    status, result = folder.status(), None
+    status, result = folder.status(record), None
     if folder.result_file.exists():
         try:
             result = folder.result()

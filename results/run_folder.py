@@ -218,8 +218,14 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self.run_file = self.path / "run.json"
-        self.result_file = self.path / "result.json"
+
+    @property
+    def run_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def result_file(self) -> Path:
+        return self.path / "result.json"
 
     @classmethod
     def create(cls, runs_dir: Path, record: RunRecord) -> RunFolder:
@@ -270,11 +276,15 @@ class RunFolder:
         except ValueError as error:
             raise ResultsError(f"result.json is wrong: {error}") from None
 
+    def attempt_names(self) -> list[str]:
+        """The names of all attempts' folders, oldest first."""
+        with os.scandir(self.path) as entries:
+            numbers = {entry.name: match[1] for entry in entries if (match := ATTEMPT_NAME.fullmatch(entry.name))}
+        return sorted(numbers, key=lambda name: int(numbers[name]))
+
     def attempts(self) -> list[Attempt]:
         """All attempts, oldest first."""
-        with os.scandir(self.path) as entries:
-            names = [entry.name for entry in entries if ATTEMPT_NAME.fullmatch(entry.name)]
-        return sorted((Attempt(self.path / name) for name in names), key=lambda attempt: attempt.number)
+        return [Attempt(self.path / name) for name in self.attempt_names()]
 
     def claim_attempt(self) -> Attempt:
         """A new attempt for the calling process alone, numbered above all others."""
@@ -334,15 +344,15 @@ class RunFolder:
         self.path.rename(target)
         return target
 
-    def status(self) -> RunStatus:
-        """The state that the files tell.
+    def status(self, record: RunRecord | None = None) -> RunStatus:
+        """The state that the files tell; `record` is this run's, where it has been read already.
 
         result.json makes a run done. Else the newest attempt decides: it failed or diverged, it lives (running), or its
         process is gone and the run waits to be resumed (queued), as does a run never started.
         """
         if self.result_file.exists():
             try:
-                self.record()  # without it nothing that reads runs knows whose result this is
+                _ = record or self.record()  # without it nothing that reads runs knows whose result this is
                 self.result()
             except ResultsError as error:
                 return RunStatus("failed", f"{error}; {DAMAGED}")

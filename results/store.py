@@ -24,6 +24,7 @@ from results.ingest import IngestReport, Known
 from results.records import (
     ClaimRow,
     DepartureRow,
+    PublishedCapabilityRow,
     PublishedFigureRow,
     PublishedRow,
     PublishedTable1Row,
@@ -54,6 +55,7 @@ PUBLISHED: Mapping[type, str] = {
     PublishedTable3Row: "published_table3",
     PublishedTable4Row: "published_table4",
     PublishedFigureRow: "published_figures",
+    PublishedCapabilityRow: "published_capabilities",
 }
 
 # What the run folders cannot give back, and a rebuild therefore takes over from the old database: table and columns.

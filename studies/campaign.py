@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from results.errors import ResultsError
-from results.run_folder import ORPHAN_SECONDS, RunFolder
+from results.run_folder import ORPHAN_SECONDS
 from results.store import Store
 from studies.preflight import ScheduleError
-from studies.progress import Progress, last_metrics, read_state
+from studies.progress import Progress, read_state
 from studies.resources import Sizes
 from studies.runs import PlannedRun, Workspace, needed_runs
 from studies.scales import Scale
@@ -177,47 +177,3 @@ def _ray_noise_into(log: Path) -> Iterator[None]:
         for saved, number in ((saved_out, 1), (saved_err, 2)):
             os.dup2(saved, number)
             os.close(saved)
-
-
-@dataclass(frozen=True)
-class SurveyedRun:
-    """One run of the workspace as its folder tells: identity, state, last step, reason, and where its log is."""
-
-    run: str
-    study: str
-    trial: str
-    scale: str
-    seed: int
-    status: str
-    step: int
-    reason: str
-    log: str
-
-
-def survey(workspace: Workspace) -> list[SurveyedRun]:
-    """All runs of a workspace, whatever code made them, from their folders."""
-    found = []
-    for path in sorted(workspace.runs.glob("[0-9a-f]*")):
-        folder = RunFolder(path)
-        try:
-            record, state = folder.record(), folder.status()
-        except ResultsError as error:
-            found.append(SurveyedRun(path.name, "?", "?", "?", 0, "failed", 0, f"{error}", ""))
-            continue
-        attempts = folder.attempts()
-        log = attempts[-1].log_file if attempts else None
-        notes = attempts[-1].notes() if attempts and state.status != "done" else []
-        found.append(
-            SurveyedRun(
-                run=record.run,
-                study=record.study,
-                trial=record.trial,
-                scale=record.scale,
-                seed=record.seed,
-                status=state.status,
-                step=last_metrics(attempts[-1]).get("step", 0) if attempts else 0,
-                reason="; ".join(filter(None, (state.reason, *notes))),
-                log=str(log) if log is not None and log.exists() else "",
-            )
-        )
-    return found

@@ -22,7 +22,7 @@ from core.architecture_config import (
     RecurrentLabellerConfig,
 )
 from core.config import RunConfig
-from studies.claim import Bound, Claim
+from studies.claim import Claim
 from studies.study import Study, Trial
 from studies.work import CapabilityProbe
 
@@ -36,12 +36,36 @@ VOCAB_SIZE, D_MODEL = 128, 64
 
 @dataclass(frozen=True)
 class Property:
-    """A row of the lecture's table: whether each column has it, in the order of `COLUMNS`."""
+    """A row of the lecture's table.
+
+    Attributes:
+        metric: the score that says how far a model has it, held against `threshold`.
+        lecture: whether each column has it, in the order of `COLUMNS`.
+    """
 
     id: str
     label: str
     metric: str
     lecture: tuple[bool, ...]
+
+    @property
+    def cell(self) -> str:
+        """The score that says whether a model has it: 1 or 0."""
+        return f"has_{self.id}"
+
+    @property
+    def threshold(self) -> float:
+        """Of `metric`."""
+        return WAITS if self.id == "parallel" else HAS_IT
+
+    @property
+    def at_least(self) -> bool:
+        """Whether a model has it from the threshold on, or below it."""
+        return self.id != "parallel"
+
+    def is_had(self, value: float) -> bool:
+        """Whether `metric` at this value means that a model has it."""
+        return (value >= self.threshold) == self.at_least
 
 
 COLUMNS = ("feed-forward", "recurrent", "encoder-decoder", "encoder-decoder + attention", "Transformer")
@@ -86,14 +110,14 @@ SUBJECTS = (
         "encoder_decoder",
         "encoder-decoder",
         2,
-        RecurrentConfig.sutskever(VOCAB_SIZE, num_layers=1, d_model=D_MODEL),
+        RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL),
         2e-3,
     ),
     Subject(
         "attention",
         "encoder-decoder + attention",
         3,
-        RecurrentConfig.bahdanau(VOCAB_SIZE, d_model=D_MODEL, cell="lstm"),
+        RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL, attention="bahdanau"),
         2e-3,
     ),
     Subject(
@@ -127,31 +151,29 @@ def _change(subject: Subject) -> Callable[[RunConfig], RunConfig]:
     return change
 
 
+def claim_id(row: Property, subject: Subject) -> str:
+    """Of a cell's claim."""
+    return f"capabilities.{row.id}.{subject.trial}"
+
+
 def _claims() -> Iterator[Claim]:
     for number, row in enumerate(PROPERTIES, start=1):
         for subject in SUBJECTS:
             if subject.column is None:
                 continue
             has_it = row.lecture[subject.column]
-            expected, bound = _threshold(row, has_it)
             yield Claim(
-                id=f"capabilities.{row.id}.{subject.trial}",
+                id=claim_id(row, subject),
                 cell=f"the lectures' table, row {number}, {COLUMNS[subject.column]}",
                 statement=f"{subject.label[0].upper()}{subject.label[1:]}: {row.label}, {'yes' if has_it else 'no'}.",
                 kind="threshold",
-                metric=row.metric,
+                metric=row.cell,
                 trials=(subject.trial,),
                 source="lectures on sections 1 and 2",
-                expected=expected,
-                bound=bound,
+                expected=0.5,
+                bound=">" if has_it else "<",
                 reading=subject.label if subject.column == 0 else "",
             )
-
-
-def _threshold(row: Property, has_it: bool) -> tuple[float, Bound]:
-    if row.id == "parallel":
-        return WAITS, "<" if has_it else ">="
-    return HAS_IT, ">=" if has_it else "<"
 
 
 STUDY = Study(

@@ -75,14 +75,17 @@ TIMED = {
 }
 ROUNDS = 7
 
+# What operations are counted at where a size does not vary.
+COUNTED = Sizes(n=256)
+
 # What paths are measured over: widths do not change them, so narrow layers do.
 PATHS = {
     ("self_attention", "n"): ((16, 32, 64, 128), Sizes(d=4)),
     ("recurrent", "n"): ((16, 32, 64, 128), Sizes(d=4)),
-    ("self_attention_restricted", "n"): ((17, 33, 65, 129), Sizes(d=4, r=9)),
-    ("self_attention_restricted", "r"): ((9, 17, 33, 65), Sizes(n=129, d=4)),
+    ("self_attention_restricted", "n"): ((9, 17, 33, 65), Sizes(d=4, r=5)),
+    ("self_attention_restricted", "r"): ((9, 17, 33, 65), Sizes(n=65, d=4)),
     ("contiguous", "n"): ((17, 33, 65, 129), Sizes(d=4, k=3)),
-    ("contiguous", "k"): ((9, 17, 33, 65), Sizes(n=257, d=4)),
+    ("contiguous", "k"): ((9, 17, 33, 65), Sizes(n=129, d=4)),
 }
 # How many positions the picture of hops has: all of a kernel of 3 in three layers.
 PICTURED = Sizes(n=27, d=4, k=3, r=9)
@@ -120,7 +123,7 @@ def _growth(
 
 def _cost(probe: ComplexityProbe) -> Iterator[Score]:
     subject, size = SUBJECTS[probe.layer], probe.size
-    all_sizes = [replace(Sizes(), **{size: value}) for value in VALUES[size]]
+    all_sizes = [replace(COUNTED, **{size: value}) for value in VALUES[size]]
     counted = [count_flops(subject.build(sizes), sizes.n, sizes.d) for sizes in all_sizes]
     closed = [2 * multiply_adds(subject.formula, sizes) for sizes in all_sizes]
     signature = f"operations:torch-flop-counter|layer:{probe.layer}"

@@ -55,7 +55,7 @@ _SMOKE = RunConfig(
         micro_batch_tokens=1_024,
         log_every_steps=20,
         eval_every_steps=300,
-        checkpoint_every_steps=150,
+        checkpoint_every_steps=50,
     ),
     decode=DecodeConfig(beam_size=4, length_penalty=0.3, max_extra_pieces=150, batch_sentences=100),
 )

@@ -100,7 +100,7 @@ def _connect(address: str, folder: Path) -> None:
             f"{address!r} is of Ray's client, which is not used here; "
             "use --address auto on a node of the cluster, or aiayn submit from elsewhere"
         )
-    require_listener(address, "Ray cluster", "give HOST:PORT of its head node")
+    require_listener(address, "Ray cluster", "give HOST:PORT of its head node", _HTTP2_HELLO)
     environment = {} if _JOB_VARIABLE in os.environ else {"runtime_env": worker_environment(folder)}
     try:
         ray.init(address=address, **environment, **_QUIET)
@@ -119,15 +119,29 @@ def worker_environment(folder: Path) -> dict[str, Any]:
     return {"working_dir": str(copy_source(folder)), "env_vars": _ENVIRONMENT | variables}
 
 
-def require_listener(address: str, what: str, advice: str) -> None:
+# How a client of HTTP/2, which Ray's control service speaks, begins: the preface of RFC 9113, 3.4, and empty settings.
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HTTP2_SETTINGS = 4
+
+
+def require_listener(address: str, what: str, advice: str, hello: bytes = b"") -> None:
     """Refuse HOST:PORT where nobody listens, for which Ray would wait for minutes; other forms Ray judges.
+
+    Args:
+        hello: where given, the beginning of a talk in HTTP/2, which must be answered.
 
     Raises:
         ClusterError: with what was looked for and what to do.
     """
     host, _, port = address.rpartition(":")
-    if port.isdigit():
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=LISTEN_SECONDS).close()
-        except (OSError, OverflowError) as error:
-            raise ClusterError(f"no {what} at {address!r} ({error}); {advice}") from error
+    if not port.isdigit():
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=LISTEN_SECONDS) as connection:
+            if hello and os.environ.get("RAY_USE_TLS", "0") == "0":
+                connection.sendall(hello)
+                answer = connection.recv(9)
+                if len(answer) < 4 or answer[3] != _HTTP2_SETTINGS:
+                    raise OSError("what listens there is no Ray")
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"no {what} at {address!r} ({error}); {advice}") from error

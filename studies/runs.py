@@ -136,9 +136,8 @@ def corpus_state(data: DataConfig, cache_dir: Path) -> str:
     from core.data import corpora
     from core.data.corpus import DataError
 
-    languages = (data.src, data.tgt)
     try:
-        return corpora.get(data.corpus, cache_dir).fingerprint(cache_dir, languages)
+        return corpora.get_pairs(data, cache_dir).fingerprint(cache_dir, (data.src, data.tgt))
     except (ValueError, OSError, DataError) as error:
         return f"unusable ({error})"
 

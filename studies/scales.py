@@ -177,7 +177,7 @@ SMALL = Scale(
     gpus_per_trial=0,
     seed_spread={},
     sentence_pieces=19.0,
-    budget_share=0.1,
+    budget_share=0.2,
     budget_tokens=1_000,
 )
 

@@ -23,7 +23,7 @@ from studies.in_use import in_use
 from studies.preflight import check_disk, check_nodes, check_resources, nodes
 from studies.ray_session import ray_session
 from studies.resources import Job, Resources
-from studies.runs import PlannedRun, Workspace
+from studies.runs import Workspace
 
 if TYPE_CHECKING:
     from ray import tune
@@ -59,14 +59,18 @@ def run_on_ray(
         check_disk(jobs, workspace, found, max_concurrent)
         if address is not None or any(resources.gpus for _, resources in jobs):
             check_nodes(jobs, workspace, found)
-        trainings = [job for job in jobs if job[0].trains and job[0].needs is None]
+        trainings = longest_first([job for job in jobs if job[0].trains and job[0].needs is None])
         for data in dict.fromkeys(run.config.data for run, _ in trainings):
             prepare(data, workspace.data)
         on_start()
-        trainings.sort(key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
         for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:
                 _fit(stage, workspace, max_concurrent, oom_halvings)
+
+
+def longest_first(jobs: Sequence[Job]) -> list[Job]:
+    """Trainings by the time that they will take on their ranks."""
+    return sorted(jobs, key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
 
 
 def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None, oom_halvings: int) -> None:
@@ -102,7 +106,7 @@ def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None, 
             results = tuner.fit()
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # the run folders hold all that counts
-    _record_deaths([run for run, _ in jobs], [result for result in results if result.error is not None])
+    _record_deaths(workspace, [result for result in results if result.error is not None])
 
 
 def _new_experiment(workspace: Workspace, study: str) -> Path:
@@ -123,12 +127,11 @@ def _placement(config: Mapping[str, Any]) -> tune.PlacementGroupFactory:
     return tune.PlacementGroupFactory([resources.bundle] * resources.ranks, strategy="STRICT_PACK")
 
 
-def _record_deaths(runs: Sequence[PlannedRun], failures: Sequence[tune.Result]) -> None:
+def _record_deaths(workspace: Workspace, failures: Sequence[tune.Result]) -> None:
     """Write down why a run ended whose process did not live, or never came, to do so itself."""
-    planned = {run.record.run: run for run in runs}
     for result in failures:
-        run = planned[result.config["job"]["record"]["run"]]
-        folder = RunFolder.create(run.folder.path.parent, run.record)
+        record = RunRecord.from_json(result.config["job"]["record"])
+        folder = RunFolder.create(workspace.runs, record)  # it may have died before it could make one
         # One that runs is another command's by now, or an orphan's for a moment more.
         if folder.status().status == "queued":
             with suppress(OSError):  # on a full disk the run stays interrupted

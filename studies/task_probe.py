@@ -113,16 +113,18 @@ class Recall(nn.Module):
         return self.values.logits(self.output(attended.squeeze(1)))
 
 
-def _recall(probe: TaskProbe, generator: torch.Generator) -> dict[int, float]:
-    def batch(size: int = BATCH) -> tuple[Tensor, Tensor]:
-        keys = torch.rand(size, NUM_KEYS, generator=generator).argsort(dim=1)[:, :NUM_PAIRS]  # no key twice
-        values = torch.randint(NUM_VALUES, (size, NUM_PAIRS), generator=generator)
-        asked = torch.randint(NUM_PAIRS, (size, 1), generator=generator)
-        return torch.cat([keys, values, keys.gather(1, asked)], dim=1), values.gather(1, asked)
+def recall_batch(generator: torch.Generator, size: int) -> tuple[Tensor, Tensor]:
+    """Examples of the task, (size, 2 NUM_PAIRS + 1) as `Recall` takes them, and the values asked for, (size, 1)."""
+    keys = torch.rand(size, NUM_KEYS, generator=generator).argsort(dim=1)[:, :NUM_PAIRS]  # no key twice
+    values = torch.randint(NUM_VALUES, (size, NUM_PAIRS), generator=generator)
+    asked = torch.randint(NUM_PAIRS, (size, 1), generator=generator)
+    return torch.cat([keys, values, keys.gather(1, asked)], dim=1), values.gather(1, asked)
 
+
+def _recall(probe: TaskProbe, generator: torch.Generator) -> dict[int, float]:
     model = Recall(probe.variant, probe.size)
-    _train(model, RECALL_STEPS, batch)
-    return {probe.size: _accuracy(model, *batch(TEST))}
+    _train(model, RECALL_STEPS, lambda: recall_batch(generator, BATCH))
+    return {probe.size: _accuracy(model, *recall_batch(generator, TEST))}
 
 
 # Longer: the symbol before each, on sequences longer than any in training ---------------------------------------------

@@ -264,7 +264,7 @@ def _decide_computed(claim: Claim, computed: float) -> Verdict:
 def _decide_counted(question: Question, draft: Verdict) -> Verdict:
     claim, counted = question.claim, draft.measured
     number = f"{reasons.number(counted)} {claim.unit}".rstrip()
-    reason = f"counted: {number} against {reasons.expected(claim)}; no seed changes it"
+    reason = f"counted: {number} against {reasons.expected(claim)}, the same in every run"
     word = _word(question, _is_within(claim, counted))
     return replace(draft, verdict=word, reason=reason, low=counted, high=counted)
 

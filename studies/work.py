@@ -8,7 +8,7 @@ and by what code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -245,5 +245,5 @@ def work_of(config: Mapping[str, Any]) -> Work:
     kind = _KINDS.get(stored.get("kind"))
     if kind is None:
         raise ValueError(f"a run that does {stored.get('kind')!r} is not known here; known: {', '.join(_KINDS)}")
-    names = kind.__dataclass_fields__
+    names = {field.name for field in fields(kind)}
     return kind(**{name: value for name, value in stored.items() if name in names})

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from reports import notebook
 from reports.build import NOTEBOOKS
 from reports.notebook import ReportError
-from reports.pages import ATTENTION_STUDIES, HEADS_PAGE
+from reports.pages import READS_RUNS
 
 TEMPLATES = sorted(NOTEBOOKS.glob("*.ipynb"))
 PARAMETERS = {"database": "x.duckdb", "scale": "smoke"}
@@ -47,7 +47,7 @@ def test_templates_hold_no_outputs_and_no_logic(path):
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_templates_declare_and_read_the_parameters_that_the_build_passes(path):
-    more = {"runs": "runs"} if path.stem in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
+    more = {"runs": "runs"} if path.stem in READS_RUNS else {}
     notebook.read_template(path, PARAMETERS | (ANY_STUDY if path.stem == "study" else more))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from results.errors import ResultsError
 from results.run_folder import RunFolder, RunStatus
 from results.store import Store
 from studies import campaign
-from studies.campaign import Outcome, carry_out, survey
+from studies.campaign import Outcome, carry_out
 from studies.preflight import ScheduleError
 from studies.resources import Job, Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
@@ -216,31 +215,7 @@ def test_blocked_scale_is_refused_before_anything_is_written(workspace: Workspac
 def test_home_that_cannot_be_written_is_refused(tmp_path: Path, plan: Plan, scheduler: Scheduler, tiny: Scale) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()
-    workspace = Workspace(in_the_way)
-    with pytest.raises(ResultsError, match=r"cannot be written \(File exists\); choose another with --home"):
+    workspace = Workspace(in_the_way / "home")
+    with pytest.raises(ResultsError, match=r"cannot be written \(Not a directory\); choose another with --home"):
         carry(plan(workspace, "base"), workspace, tiny)
     assert scheduler.given == []
-
-
-def test_survey_tells_of_every_run_whatever_made_it(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
-    base, h1, h4 = plan(workspace, "base", "h1", "h4")
-    pretend(base)
-    failed = pretend(h1, failure=("no memory", "failed"))
-    failed.attempts()[0].log_file.write_text("Traceback")
-    RunFolder.create(workspace.runs, replace(h4.record, code_version="0123456789ab"))
-    broken = workspace.runs / "0123456789ab"
-    broken.mkdir()
-    (broken / "run.json").write_text("{")
-    (workspace.runs / ".set-aside").mkdir()
-    found = {run.run: run for run in survey(workspace)}
-    assert found.keys() == {base.record.run, h1.record.run, h4.record.run, "0123456789ab"}
-    assert (found[base.record.run].status, found[base.record.run].step) == ("done", 12)
-    assert (found[h1.record.run].status, found[h1.record.run].reason) == ("failed", "no memory")
-    assert found[h1.record.run].log.endswith("attempt-001/log.txt")
-    assert found[h4.record.run].status == "queued"
-    assert found["0123456789ab"].status == "failed"
-    assert "run.json cannot be read" in found["0123456789ab"].reason
-
-
-def test_survey_of_an_empty_workspace_is_empty(workspace: Workspace) -> None:
-    assert survey(workspace) == []

@@ -89,7 +89,7 @@ def test_run_whose_process_died_or_never_came_keeps_the_reason(attempts: int, wo
     died = SimpleNamespace(
         config={"job": {"record": run.record.to_json()}}, error="Traceback\nImportError: no such module"
     )
-    schedule._record_deaths([run], [died])
+    schedule._record_deaths(workspace, [died])
     assert run.folder.status() == RunStatus("failed", "its process died 3 times, last: ImportError: no such module")
     assert len(run.folder.attempts()) == 1
 
@@ -101,7 +101,7 @@ def test_run_that_ray_ended_for_want_of_memory_says_so_and_one_of_another_comman
     RunFolder.create(workspace.runs, other.record).claim_attempt()  # this process lives
     why = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\nMemory: 15/16 GB"
     schedule._record_deaths(
-        [base, other],
+        workspace,
         [SimpleNamespace(config={"job": {"record": run.record.to_json()}}, error=why) for run in (base, other)],
     )
     assert base.folder.status().reason.startswith("out of memory: its process died 3 times")

@@ -49,7 +49,8 @@ class ModelConfig:
     """Sizes of one Transformer (section 3; the columns of Table 3).
 
     `d_k` and `d_v` are per head. `num_layers` is the paper's N, `num_heads` its h.
-    `vocab_size` counts word pieces of the shared vocabulary, special symbols included.
+    `vocab_size` counts word pieces of the shared vocabulary, special symbols included. `attention_dropout` is a rate
+    for attention weights; the base model has none (5.4).
     """
 
     vocab_size: int
@@ -60,6 +61,7 @@ class ModelConfig:
     d_k: int = 64
     d_v: int = 64
     dropout: float = 0.1
+    attention_dropout: float = 0.0
     positions: Positions = "sinusoid"
     # Only learned positions have a table that can run out; the sinusoid has no limit (3.5).
     max_learned_positions: int = 1024
@@ -68,12 +70,18 @@ class ModelConfig:
         _require_sizes(
             self, "vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_learned_positions"
         )
+        require(0.0 <= self.attention_dropout < 1.0, f"attention_dropout={self.attention_dropout} must lie in [0, 1)")
         known = ("sinusoid", "learned")
         require(self.positions in known, f"positions={self.positions!r} must be 'sinusoid' or 'learned'")
         require(
             self.positions == "learned" or self.d_model % 2 == 0,
             f"d_model={self.d_model} is odd; sinusoidal positions come in pairs of sine and cosine (3.5)",
         )
+
+    @property
+    def most_positions(self) -> int | None:
+        """Places that a sentence may have; None: any number."""
+        return self.max_learned_positions if self.positions == "learned" else None
 
     def with_heads(self, num_heads: int) -> ModelConfig:
         """Another number of heads at constant computation (Table 3, row A): d_k = d_v = d_model / h."""
@@ -99,25 +107,30 @@ class ConvS2SConfig:
     d_model: int = 768
     blocks: tuple[tuple[int, int], ...] = ((512, 3),) * 9 + ((1024, 3),) * 4 + ((2048, 1),) * 2
     dropout: float = 0.2
-    max_positions: int = 1024
+    max_learned_positions: int = 1024
     weight_norm: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(tuple(block) for block in self.blocks))  # from JSON they are lists
-        _require_sizes(self, "vocab_size", "d_model", "max_positions")
+        _require_sizes(self, "vocab_size", "d_model", "max_learned_positions")
         require(
             len(self.blocks) > 0 and all(len(block) == 2 and min(block) >= 1 for block in self.blocks),
             f"blocks={self.blocks} must be one or more pairs (units, kernel size), all of at least 1",
         )
+
+    @property
+    def most_positions(self) -> int:
+        """Places that a sentence may have."""
+        return self.max_learned_positions
 
 
 @dataclass(frozen=True)
 class ByteNetConfig:
     """Sizes of a ByteNet (Kalchbrenner et al. 2016); those of its English-German model by default.
 
-    `d_model` is the width between blocks, twice that within. Encoder and decoder have `num_sets` sets of blocks each;
-    within a set dilations are 1, 2, 4, ... A source of S pieces is unfolded to ceil(`length_ratio` * S) +
-    `length_extra` places. `dropout` is on the last ReLU, as theirs; `block_dropout` on the output of every block.
+    `d_model` is the width between blocks; within them it is half. Encoder and decoder have `num_sets` sets of blocks
+    each; within a set dilations are 1, 2, 4, ... A source of S pieces is unfolded to ceil(`length_ratio` * S) +
+    `length_extra` places. `dropout` is on the last ReLU, as theirs.
     """
 
     vocab_size: int
@@ -128,14 +141,11 @@ class ByteNetConfig:
     length_ratio: float = 1.2
     length_extra: int = 0
     dropout: float = 0.1
-    # DEPARTURE(baselines): their 4.5M pairs needed none; small corpora do, as the Transformer's sub-layers have it.
-    block_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         _require_sizes(self, "vocab_size", "d_model", "num_sets", "set_size", "kernel_size")
         require(self.d_model % 2 == 0, f"d_model={self.d_model} is odd; blocks work at half of it")
         require(self.kernel_size % 2 == 1, f"kernel_size={self.kernel_size} is even; the encoder's has a middle")
-        require(0.0 <= self.block_dropout < 1.0, f"block_dropout={self.block_dropout} must lie in [0, 1)")
         require(1.0 <= self.length_ratio <= 10.0, f"length_ratio={self.length_ratio} must lie in [1, 10]")
         require(self.length_extra >= 0, f"length_extra={self.length_extra} must be at least 0")
 

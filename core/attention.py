@@ -22,7 +22,7 @@ except ImportError:  # a torch before 2.10
 
 
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Weighted sum of values, and the weights (Eq. 1, section 3.2.1).
 
@@ -32,10 +32,11 @@ def scaled_dot_product_attention(
         value: (B, H, S, d_v) float.
         mask: bool, broadcastable to (B, H, T, S); True = may attend. A row without any True is the caller's error:
             its weights are spread evenly over all S keys, so that nothing downstream becomes NaN.
+        dropout: share of the weights that is set to zero, the rest scaled up.
 
     Returns:
-        output (B, H, T, d_v) in the dtype of `value`, and weights (B, H, T, S) in float32 or wider, which sum to 1
-        over S. The softmax is never taken in half precision.
+        output (B, H, T, d_v) in the dtype of `value`, and weights (B, H, T, S) in float32 or wider, before dropout:
+        they sum to 1 over S. The softmax is never taken in half precision.
 
     Raises:
         ValueError: query and key differ in d_k.
@@ -52,7 +53,8 @@ def scaled_dot_product_attention(
         # Set, not added: a large negative addend overflows in half precision.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = _softmax_over_keys(scores)
-    return torch.matmul(weights.to(value.dtype), value), weights
+    kept = nn.functional.dropout(weights, dropout) if dropout else weights
+    return torch.matmul(kept.to(value.dtype), value), weights
 
 
 # Floats in one AVX-512 register. Torch's CPU softmax leaves its vector code for rows shorter than that, and is then
@@ -112,9 +114,17 @@ class _PutCells(torch.autograd.Function):
 
 
 def sdpa_over_rows(
-    queries: Tensor, keys: Tensor | None, plan: AttentionPlan, num_heads: int, d_k: int, d_v: int
+    queries: Tensor,
+    keys: Tensor | None,
+    plan: AttentionPlan,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """`core.cpu.attention` by torch's fused kernel over the groups' rectangles, on any device."""
+    """`core.cpu.attention` by torch's fused kernel over the groups' rectangles, on any device; with dropout on the
+    weights where that is asked for.
+    """
     if keys is None:
         query_cells = plan.cells("queries", num_heads, (d_k, d_k, d_v))
         query, key, value = query_cells.parts(_TakeCells.apply(queries, query_cells))
@@ -130,7 +140,8 @@ def sdpa_over_rows(
     ):
         q, k, v = (x.view(group.num_sentences, num_heads, -1, x.size(-1)) for x in (q, k, v))
         mask = None if plan.causal or group.barred is None else group.barred == 0.0
-        outputs.append(nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=plan.causal).flatten(0, 2))
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=plan.causal)
+        outputs.append(attended.flatten(0, 2))
     output_cells = plan.cells("queries", num_heads, (d_v,))
     return _PutCells.apply(torch.cat(outputs), output_cells)
 
@@ -158,9 +169,20 @@ _OVER_ROWS = {
 
 
 def attend_over_rows(
-    queries: Tensor, keys: Tensor | None, plan: AttentionPlan, num_heads: int, d_k: int, d_v: int
+    queries: Tensor,
+    keys: Tensor | None,
+    plan: AttentionPlan,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """Eq. 1 over packed rows, as `core.cpu.attention` takes and gives them, by the way that suits the device."""
+    """Eq. 1 over packed rows, as `core.cpu.attention` takes and gives them, by the way that suits the device.
+
+    Only torch's kernel drops weights: what the base model does not need, its own ways do not have.
+    """
+    if dropout:
+        return sdpa_over_rows(queries, keys, plan, num_heads, d_k, d_v, dropout)
     return _OVER_ROWS[rows_path(queries, d_k, d_v)](queries, keys, plan, num_heads, d_k, d_v)
 
 
@@ -171,9 +193,12 @@ class MultiHeadAttention(nn.Module):
     No biases, as in the paper's equations. No dropout on the weights: section 5.4 names none.
     """
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int) -> None:
+    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
+        # DEPARTURE(5.4): attention_dropout drops attention weights in training, because section 6.3 speaks of "dropout,
+        # both attention and residual (section 5.4)", and 5.4 has none on attention. 0, no dropout, in every other row.
+        self.dropout = dropout
         self.query = nn.Linear(d_model, num_heads * d_k, bias=False)
         self.key = nn.Linear(d_model, num_heads * d_k, bias=False)
         self.value = nn.Linear(d_model, num_heads * d_v, bias=False)
@@ -192,7 +217,8 @@ class MultiHeadAttention(nn.Module):
         Returns:
             output (B, T, d_model) and weights (B, H, T, S), one matrix a head, never their mean.
         """
-        attended, weights = scaled_dot_product_attention(self._split_heads(self.query(x)), keys, values, mask)
+        queries = self._split_heads(self.query(x))
+        attended, weights = scaled_dot_product_attention(queries, keys, values, mask, self._dropout_now)
         return self._merge_heads(attended), weights
 
     def forward(self, x: Tensor, memory: Tensor, who: Tensor | AttentionPlan | None) -> Tensor:
@@ -216,8 +242,12 @@ class MultiHeadAttention(nn.Module):
             queries, keys = linear(x, self.query.weight, self.key.weight, self.value.weight), None
         else:
             queries, keys = linear(x, self.query.weight), linear(memory, self.key.weight, self.value.weight)
-        attended = attend_over_rows(queries, keys, plan, self.num_heads, self.d_k, self.d_v)
+        attended = attend_over_rows(queries, keys, plan, self.num_heads, self.d_k, self.d_v, self._dropout_now)
         return linear(attended, self.output.weight)
+
+    @property
+    def _dropout_now(self) -> float:
+        return self.dropout if self.training else 0.0
 
     def _merge_heads(self, attended: Tensor) -> Tensor:
         # (B, H, T, d_v) -> (B, T, H * d_v) -> (B, T, d_model)

@@ -28,8 +28,15 @@ def training_flops(model: ArchitectureConfig, train: TrainConfig, sentence_piece
         sentence_pieces: how many pieces the sentence of a piece has, on the average over pieces; attention's own
             products (queries by keys, weights by values) grow with it. 0 leaves them out.
     """
+    return train.train_steps * update_flops(model, train.source_tokens, train.target_tokens, sentence_pieces)
+
+
+def update_flops(
+    model: ArchitectureConfig, source_tokens: float, target_tokens: float, sentence_pieces: float
+) -> float:
+    """Operations of one update of so many tokens, as `training_flops` counts them."""
     cost = _cost(model, sentence_pieces)
-    return 6.0 * train.train_steps * (train.source_tokens * cost.per_source + train.target_tokens * cost.per_target)
+    return 6.0 * (source_tokens * cost.per_source + target_tokens * cost.per_target)
 
 
 def _cost(config: ArchitectureConfig, sentence_pieces: float) -> Cost:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from core.architecture_config import (
     ArchitectureConfig,
+    ConvS2SConfig,
     ModelConfig,
     architecture_from_dict,
     architecture_to_dict,
@@ -37,10 +38,10 @@ class DataConfig:
     are learned on both sides of `vocab_sample_pairs` training pairs, spread evenly; None takes all of them.
 
     `tgt="trees"` is parsing (6.3): the corpus is a treebank, sources are the words of its sentences, separated by
-    blanks, and targets the symbols of their trees. `keep_tags` and `keep_words` say what the symbols tell of a word
-    (`core.data.tree_sequences.TreeFormat`): the paper follows Vinyals et al. 2015, who keep neither. `train_share`
-    takes the first trees alone, and `more_trees` names a treebank whose trees are trained on besides: automatic parses
-    (6.3, semi-supervised).
+    blanks, and targets the symbols of their trees. `keep_tags`, `keep_words` and `bare_words` say what the symbols tell
+    of a word (`core.data.tree_sequences.TreeFormat`): the paper follows Vinyals et al. 2015, who tell nothing.
+    `train_share` takes the first trees alone, `recombined` adds so many times as many that are put together from these,
+    and `more_trees` names a treebank whose trees are trained on besides: automatic parses (6.3, semi-supervised).
     """
 
     corpus: str
@@ -54,7 +55,9 @@ class DataConfig:
     vocab_sample_pairs: int | None = None
     keep_tags: bool = False
     keep_words: bool = False
+    bare_words: bool = False
     train_share: float = 1.0
+    recombined: int = 0
     more_trees: str | None = None
 
     @property
@@ -76,7 +79,8 @@ class DataConfig:
             f"vocab_sample_pairs={self.vocab_sample_pairs} must be at least 1, or None for all training pairs",
         )
         require(0.0 < self.train_share <= 1.0, f"train_share={self.train_share} must lie in (0, 1]")
-        of_trees = ("keep_tags", "keep_words", "train_share", "more_trees")
+        require(self.recombined >= 0, f"recombined={self.recombined} must be at least 0")
+        of_trees = ("keep_tags", "keep_words", "bare_words", "train_share", "recombined", "more_trees")
         changed = [name for name in of_trees if getattr(self, name) != getattr(type(self), name)]
         require(
             self.task == "parsing" or not changed,
@@ -120,6 +124,9 @@ class TrainConfig:
     The weights that are scored are the mean of the last `average_last` checkpoints, `average_every_steps` apart (6.1);
     1 is no averaging (6.2).
 
+    At each evaluation `bleu_sentences` of the development set are translated greedily and scored, for a curve; 0 leaves
+    that out.
+
     `precision` is that of products in training (`core.precision`); "tf32" differs from "float32" on NVIDIA GPUs alone.
     `compiled` has torch.compile fuse what lies between products on a GPU; on a CPU it is slower and left out.
     """
@@ -133,13 +140,18 @@ class TrainConfig:
     checkpoint_every_steps: int = 1_000
     average_last: int = 1
     average_every_steps: int = 1_500
+    bleu_sentences: int = 0
     precision: Precision = "float32"
     compiled: bool = False
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if name not in ("precision", "compiled"):
-                require(isinstance(value, int) and value >= 1, f"{name}={value} must be a whole number of at least 1")
+                least = 0 if name == "bleu_sentences" else 1
+                require(
+                    isinstance(value, int) and value >= least,
+                    f"{name}={value} must be a whole number of at least {least}",
+                )
         require(
             self.precision in get_args(Precision),
             f"precision={self.precision!r} must be one of {', '.join(get_args(Precision))}",
@@ -195,13 +207,13 @@ class RunConfig:
             "they are one vocabulary",
         )
         longest = self.data.max_train_pieces + self.decode.max_extra_pieces
-        if isinstance(self.model, ModelConfig) and self.model.positions == "learned":
-            places = self.model.max_learned_positions
-            require(
-                places >= longest,
-                f"max_learned_positions={places} must be at least {longest}, "
-                "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
-            )
+        limited = isinstance(self.model, ModelConfig | ConvS2SConfig)
+        limit = self.model.most_positions if limited else None
+        require(
+            limit is None or limit >= longest,
+            f"max_learned_positions={limit} must be at least {longest}, "
+            "max_train_pieces + max_extra_pieces: a table of positions has no place for longer outputs",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dictionaries, ready for JSON; `from_dict` is the inverse."""

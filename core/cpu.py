@@ -158,6 +158,29 @@ def linear(x: Tensor, *weights: Tensor) -> Tensor:
     return _Linear.apply(x, weights[0] if len(weights) == 1 else torch.cat(weights), product_type(x))
 
 
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    @in_own_types
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, kind: torch.dtype) -> Tensor:
+        ctx.types = x.dtype, weight.dtype, bias.dtype
+        x, weight, bias = x.to(kind), weight.to(kind), bias.to(kind)
+        ctx.save_for_backward(x, weight)
+        return _affine(x, weight, bias, relu=False)
+
+    @staticmethod
+    @once_differentiable
+    @in_own_types
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grads = times(grad, weight), transposed_times(grad, x), _column_sums(grad)
+        return *(g.to(kind) for g, kind in zip(grads, ctx.types, strict=True)), None
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x (n, i) @ weight (o, i).T + bias (o,) -> (n, o)."""
+    return _Affine.apply(x, weight, bias, product_type(x))
+
+
 class _FeedForward(torch.autograd.Function):
     @staticmethod
     @in_own_types

@@ -28,12 +28,16 @@ def causal_mask(length: int, device: torch.device) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
+def _attention(config: ModelConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v, config.attention_dropout)
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward, each wrapped in residual and norm (section 3.1)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.self_attention = _attention(config)
         self.self_attention_norm = ResidualNorm(config.d_model, config.dropout)
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.feed_forward_norm = ResidualNorm(config.d_model, config.dropout)
@@ -49,9 +53,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.self_attention = _attention(config)
         self.self_attention_norm = ResidualNorm(config.d_model, config.dropout)
-        self.cross_attention = MultiHeadAttention(config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.cross_attention = _attention(config)
         self.cross_attention_norm = ResidualNorm(config.d_model, config.dropout)
         self.feed_forward = FeedForward(config.d_model, config.d_ff)
         self.feed_forward_norm = ResidualNorm(config.d_model, config.dropout)

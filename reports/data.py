@@ -112,6 +112,18 @@ def table4(database: Path | str, scale: str) -> list[Row]:
     )
 
 
+def capabilities(database: Path | str, scale: str) -> list[Row]:
+    """The capability table at one scale, row by row: each cell as lectures have it and as its probe measured it."""
+    return read(
+        database,
+        """
+        SELECT capabilities.* FROM capabilities JOIN published_capabilities AS published USING (property, model)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
 def curves(database: Path | str, study: str, scale: str, split: str, name: str) -> list[Row]:
     """One metric over the steps of a study's latest runs: trial, seed, step, value (None where it was not finite)."""
     return read(
@@ -122,6 +134,26 @@ def curves(database: Path | str, study: str, scale: str, split: str, name: str) 
         ORDER BY trial, seed, step
         """,
         [study, scale, split, name],
+    )
+
+
+def budget(database: Path | str, scale: str) -> list[Row]:
+    """The architectures that were trained under one budget at a scale, the best BLEU first."""
+    return read(database, "SELECT * FROM budget WHERE scale = ? ORDER BY bleu DESC NULLS LAST, trial", [scale])
+
+
+def budget_curve(database: Path | str, scale: str, name: str) -> list[Row]:
+    """A metric of the development set over counted operations, for the trainings of one budget: trial, seed,
+    counted_flops, value (None where it was not finite).
+    """
+    return read(
+        database,
+        """
+        SELECT trial, seed, counted_flops, value FROM cost_curves
+        WHERE study = 'budget' AND scale = ? AND split = 'dev' AND name = ?
+        ORDER BY trial, seed, step
+        """,
+        [scale, name],
     )
 
 

@@ -111,22 +111,30 @@ _GROWTH = (
 
 
 def table1(database: Path | str, scale: str) -> Fragment:
-    """Table 1: orders of growth as printed, and the exponents that were counted from formulas or measured at work."""
+    """Table 1: orders of growth as printed, beside exponents by closed form, by count and as measured at work."""
     rows = data.table1(database, scale)
     printed = {"complexity": "complexity", "sequential": "sequential_operations", "path": "maximum_path_length"}
     for row in rows:
         row["cells"] = [
             {
                 "printed": row[printed[quantity]],
-                "exponents": [
-                    (size, row[f"counted_{quantity}_{size}"], row[f"measured_{quantity}_{size}"])
-                    for size in sizes
-                    if row[f"counted_{quantity}_{size}"] is not None or row[f"measured_{quantity}_{size}"] is not None
-                ],
+                "exponents": [_exponents(row, quantity, size) for size in sizes if _exponents(row, quantity, size)],
+                "layers": row["measured_path_layers"] if quantity == "path" else None,
             }
             for quantity, _, sizes in _GROWTH
         ]
     return render("table1.html", rows=rows, quantities=[label for _, label, _ in _GROWTH])
+
+
+def _exponents(row: Row, quantity: str, size: str) -> dict[str, Any]:
+    """A size and its exponents by how they were found; nothing where none was."""
+    bases = {
+        "by formula": row[f"counted_{quantity}_{size}"],
+        "counted at work": row.get(f"flops_{quantity}_{size}"),
+        "timed" if quantity == "complexity" else "counted at work": row[f"measured_{quantity}_{size}"],
+    }
+    found = {basis: value for basis, value in bases.items() if value is not None}
+    return {"size": size, "found": found} if found else {}
 
 
 def table2(database: Path | str, scale: str) -> Fragment:
@@ -137,6 +145,19 @@ def table2(database: Path | str, scale: str) -> Fragment:
 def table4(database: Path | str, scale: str) -> Fragment:
     """Table 4: F1 as printed, and what was measured of our rows; the others are quoted."""
     return render("table4.html", rows=data.table4(database, scale), scale=scale)
+
+
+def capabilities(database: Path | str, scale: str) -> Fragment:
+    """The lectures' capability table: each cell as they have it, and as its probe measured it."""
+    cells = data.capabilities(database, scale)
+    rows = [
+        {"label": label, "cells": list(row), "task": next((cell["task"] for cell in row if cell["task"]), None)}
+        for label, row in ((label, list(group)) for label, group in groupby(cells, key=lambda cell: cell["label"]))
+    ]
+    models = [(cell["model_label"], cell["seeds"], cell["failed"]) for cell in rows[0]["cells"]] if rows else []
+    differing = [cell for cell in cells if None not in (cell["published"], cell["measured"])]
+    differing = [cell for cell in differing if cell["published"] != cell["measured"]]
+    return render("capabilities.html", rows=rows, models=models, scale=scale, differing=differing)
 
 
 def runs(database: Path | str, study: str, scale: str) -> Fragment:

@@ -18,21 +18,28 @@ from typing import Any
 PACKAGES = ("torch", "ray", "duckdb", "sacrebleu", "sacremoses", "tokenizers", "numpy")
 SOURCE_ROOT = Path(__file__).resolve().parent.parent
 COMMAND_SECONDS = 20.0
+# In the environment of a copy without a repository: `git_state` of the original, as JSON.
+GIT_STATE_VARIABLE = "AIAYN_GIT_STATE"
 
 
 def collect() -> dict[str, Any]:
     """The machine and software of this process, ready for JSON. Imports none of the packages it asks about.
 
-    Keys: host, platform, hardware {cpu, cores, memory_gib}, gpus [name, ...], versions {python, torch, ...; None where
-    not installed}, git_commit and dirty (None outside a git checkout).
+    Keys: those of `machine`; gpus [name, ...], all that there are; git_commit and dirty (None where unknown).
+    """
+    return {**machine(), "gpus": list(_gpus()), **git_state()}
+
+
+@functools.cache
+def machine() -> Mapping[str, Any]:
+    """What this process runs on, without its GPUs: host, platform, hardware {cpu, cores, memory_gib}, versions {python,
+    torch, ...; None where not installed}.
     """
     return {
         "host": socket.gethostname(),
         "platform": platform.platform(),
-        "hardware": {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": _memory_gib()},
-        "gpus": list(_gpus()),
+        "hardware": {"cpu": cpu_model(), "cores": os.cpu_count(), "memory_gib": _memory_gib()},
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        **_git_state(SOURCE_ROOT),
     }
 
 
@@ -43,7 +50,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux
@@ -74,11 +82,12 @@ def _gpus() -> tuple[str, ...]:
     return tuple(names.splitlines()) if names else ()
 
 
-def _git_state(root: Path) -> dict[str, Any]:
+def git_state() -> dict[str, Any]:
+    """The checkout's git_commit, and whether it is dirty; of a copy that was shipped elsewhere, the original's."""
     # Only a checkout of this very tree counts: an installed copy may lie inside somebody else's repository.
-    if not (root / ".git").exists():
-        return {"git_commit": None, "dirty": None}
-    git = ["git", "-C", str(root)]
+    if not (SOURCE_ROOT / ".git").exists():
+        return {"git_commit": None, "dirty": None} | json.loads(os.environ.get(GIT_STATE_VARIABLE, "{}"))
+    git = ["git", "-C", str(SOURCE_ROOT)]
     commit = _output([*git, "rev-parse", "--verify", "HEAD"])
     changes = _output([*git, "status", "--porcelain"])
     return {"git_commit": commit, "dirty": None if changes is None else bool(changes)}

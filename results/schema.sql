@@ -50,6 +50,12 @@ CREATE TABLE published_figures (
     layer INTEGER, num_layers INTEGER, shows VARCHAR
 );
 
+-- The capability table of lectures on sections 1 and 2: who has what, and by which score that is measured here.
+CREATE TABLE published_capabilities (
+    position INTEGER, property VARCHAR, label VARCHAR, model VARCHAR, model_label VARCHAR,
+    has_it BOOLEAN, metric VARCHAR, threshold DOUBLE, at_least BOOLEAN, claim VARCHAR
+);
+
 CREATE TABLE verdicts (
     claim VARCHAR, scale VARCHAR, verdict VARCHAR, measured DOUBLE, low DOUBLE, high DOUBLE,
     num_runs INTEGER, reason VARCHAR,
@@ -111,41 +117,71 @@ FROM metrics AS m JOIN latest_runs AS r USING (run);
 -- Tables 1, 2 and 4 of the paper and its figures beside what was measured: every published row at every scale, measured
 -- or not, as for Table 3 below. Rows that the paper quotes of other systems are marked and never measured.
 
--- Exponents of growth. Counted ones follow from the layer types, at no scale of ours; the longest path of a convolution
--- is a logarithm and has none.
+-- Exponents of growth: `counted_` from the closed forms, `flops_` by torch's counter on the layer at work, `measured_` at
+-- work: seconds, steps of its graph, hops between positions. None depends on a scale of ours, so each scale has them
+-- all; the longest path of a convolution is a logarithm and has no exponent, but `measured_path_layers`.
 CREATE VIEW table1 AS
 WITH exponents AS (
     SELECT
-        claim, scale, measured,
+        claim, kind, measured,
         split_part(claim, '.', 2) AS layer,
         split_part(claim, '.', 3) || '_' || split_part(claim, '.', 4) AS cell,
-        split_part(claim, '.', 5) = '' AS counted
+        split_part(claim, '.', 5) AS basis
     FROM verdicts JOIN claims USING (claim)
-    WHERE study = 'table1' AND kind = 'exponent'
+    WHERE study = 'table1' AND (kind = 'exponent' OR metric = 'path_length')
 )
 SELECT
     s.scale, p.layer, p.label, p.complexity, p.sequential_operations, p.maximum_path_length,
-    max(e.measured) FILTER (counted AND cell = 'complexity_n') AS counted_complexity_n,
-    max(e.measured) FILTER (counted AND cell = 'complexity_d') AS counted_complexity_d,
-    max(e.measured) FILTER (counted AND cell = 'complexity_k') AS counted_complexity_k,
-    max(e.measured) FILTER (counted AND cell = 'complexity_r') AS counted_complexity_r,
-    max(e.measured) FILTER (counted AND cell = 'sequential_n') AS counted_sequential_n,
-    max(e.measured) FILTER (counted AND cell = 'path_n') AS counted_path_n,
-    max(e.measured) FILTER (counted AND cell = 'path_r') AS counted_path_r,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_n') AS measured_complexity_n,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_d') AS measured_complexity_d,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_k') AS measured_complexity_k,
-    max(e.measured) FILTER (NOT counted AND cell = 'complexity_r') AS measured_complexity_r,
-    max(e.measured) FILTER (NOT counted AND cell = 'sequential_n') AS measured_sequential_n,
-    max(e.measured) FILTER (NOT counted AND cell = 'path_n') AS measured_path_n,
-    max(e.measured) FILTER (NOT counted AND cell = 'path_r') AS measured_path_r
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_n') AS counted_complexity_n,
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_d') AS counted_complexity_d,
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_k') AS counted_complexity_k,
+    max(e.measured) FILTER (basis = '' AND cell = 'complexity_r') AS counted_complexity_r,
+    max(e.measured) FILTER (basis = '' AND cell = 'sequential_n') AS counted_sequential_n,
+    max(e.measured) FILTER (kind = 'exponent' AND basis = '' AND cell = 'path_n') AS counted_path_n,
+    max(e.measured) FILTER (basis = '' AND cell = 'path_r') AS counted_path_r,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_n') AS flops_complexity_n,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_d') AS flops_complexity_d,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_k') AS flops_complexity_k,
+    max(e.measured) FILTER (basis = 'flops' AND cell = 'complexity_r') AS flops_complexity_r,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_n') AS measured_complexity_n,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_d') AS measured_complexity_d,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_k') AS measured_complexity_k,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'complexity_r') AS measured_complexity_r,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'sequential_n') AS measured_sequential_n,
+    max(e.measured) FILTER (kind = 'exponent' AND basis = 'measured' AND cell = 'path_n') AS measured_path_n,
+    max(e.measured) FILTER (basis = 'measured' AND cell = 'path_r') AS measured_path_r,
+    max(e.measured) FILTER (kind <> 'exponent' AND basis = 'measured' AND cell = 'path_n') AS measured_path_layers
 FROM published_table1 AS p
 CROSS JOIN internal.scales AS s
-LEFT JOIN exponents AS e ON e.layer = p.layer AND (e.counted OR e.scale = s.scale)
+LEFT JOIN exponents AS e ON e.layer = p.layer
 GROUP BY ALL
 ORDER BY any_value(s.size), any_value(p.position);
 
--- BLEU by the paper's protocol beside sacreBLEU's own, both of the test set; hours are of training.
+-- What each training cost, by two counts that are never mixed: counted operations, and the paper's method, training time
+-- x devices x the rate that `hardware` was measured to sustain. `dataset` is what was trained on, and so the language
+-- pair. Runs that ended before costs were scored have none.
+CREATE VIEW costs AS
+SELECT
+    r.run, r.study, r.trial, r.seed, r.scale, counted.dataset,
+    counted.value AS counted_flops, timed.value AS timed_flops,
+    CAST(timed.details ->> '$.seconds' AS DOUBLE) AS seconds,
+    CAST(timed.details ->> '$.devices' AS INTEGER) AS devices,
+    CAST(timed.details ->> '$.flops_per_second' AS DOUBLE) AS flops_per_second,
+    split_part(timed.signature, 'hardware:', 2) AS hardware,
+    timed.details ->> '$.benchmark' AS benchmark,
+    CAST(counted.details ->> '$.updates' AS BIGINT) AS updates
+FROM latest_runs AS r
+JOIN scores AS counted ON counted.run = r.run AND counted.name = 'counted_flops'
+JOIN scores AS timed ON timed.run = r.run AND timed.name = 'timed_flops'
+WHERE r.status = 'done';
+
+-- Curves of finished trainings over the counted operations spent.
+CREATE VIEW cost_curves AS
+SELECT c.*, costs.counted_flops * c.step / costs.updates AS counted_flops
+FROM curves AS c JOIN costs USING (run);
+
+-- BLEU by the paper's protocol beside sacreBLEU's own, both of the test set; hours are of training. Costs are those of
+-- the view `costs`.
 CREATE VIEW table2 AS
 WITH latest AS (
     SELECT *, split_part(trial, '.', 1) AS model, split_part(trial, '.', 2) AS direction
@@ -160,16 +196,17 @@ scored AS (
 ),
 measured AS (
     SELECT
-        model, direction, scale,
+        model, direction, latest.scale,
         avg(bleu) FILTER (status = 'done') AS bleu,
         stddev_samp(bleu) FILTER (status = 'done') AS bleu_sd,
         avg(sacrebleu) FILTER (status = 'done') AS sacrebleu,
-        avg(seconds) FILTER (status = 'done') / 3600 AS hours,
+        avg(latest.seconds) FILTER (status = 'done') / 3600 AS hours,
+        avg(counted_flops) AS counted_flops, avg(timed_flops) AS timed_flops,
         count(*) FILTER (status = 'done') AS seeds,
         count(*) FILTER (status IN ('failed', 'diverged')) AS failed,
         count(*) FILTER (status = 'done' AND other_code) AS other_code
-    FROM latest LEFT JOIN scored USING (run)
-    GROUP BY model, direction, scale
+    FROM latest LEFT JOIN scored USING (run) LEFT JOIN costs USING (run)
+    GROUP BY model, direction, latest.scale
 )
 SELECT
     s.scale, p.model, p.label, p.quoted, p.ensemble,
@@ -178,7 +215,9 @@ SELECT
     p.bleu_enfr AS published_bleu_enfr, fr.bleu AS measured_bleu_enfr, fr.bleu_sd AS bleu_sd_enfr,
     fr.sacrebleu AS sacrebleu_enfr,
     p.flops_ende AS published_flops_ende, de.hours AS hours_ende,
+    de.timed_flops AS timed_flops_ende, de.counted_flops AS counted_flops_ende,
     p.flops_enfr AS published_flops_enfr, fr.hours AS hours_enfr,
+    fr.timed_flops AS timed_flops_enfr, fr.counted_flops AS counted_flops_enfr,
     coalesce(de.seeds, 0) AS seeds_ende, coalesce(de.failed, 0) AS failed_ende,
     coalesce(fr.seeds, 0) AS seeds_enfr, coalesce(fr.failed, 0) AS failed_enfr,
     coalesce(de.other_code, 0) + coalesce(fr.other_code, 0) AS other_code
@@ -267,6 +306,38 @@ CROSS JOIN internal.scales AS s
 LEFT JOIN measured AS m ON m.trial = p.trial AND m.scale = s.scale
 ORDER BY s.size, p.position;
 
+-- Every architecture under one budget: one row for each trial that has run, means over seeds. BLEU is of the test set by
+-- the paper's protocol, perplexity of the development set.
+CREATE VIEW budget AS
+WITH scored AS (
+    SELECT
+        run,
+        any_value(value) FILTER (name = 'test_bleu_paper') AS bleu,
+        any_value(value) FILTER (name = 'test_bleu') AS sacrebleu,
+        any_value(value) FILTER (name = 'dev_ppl') AS dev_ppl
+    FROM scores GROUP BY run
+)
+SELECT
+    r.scale, r.trial,
+    any_value(r.config ->> '$.model.architecture') AS architecture,
+    any_value(r.params) AS params, any_value(costs.updates) AS updates,
+    any_value(CAST(r.config ->> '$.optim.learning_rate_scale' AS DOUBLE)) AS learning_rate_scale,
+    any_value(CAST(r.config ->> '$.optim.max_grad_norm' AS DOUBLE)) AS max_grad_norm,
+    avg(bleu) AS bleu, stddev_samp(bleu) AS bleu_sd, avg(sacrebleu) AS sacrebleu,
+    avg(dev_ppl) AS dev_ppl, stddev_samp(dev_ppl) AS dev_ppl_sd,
+    avg(costs.counted_flops) AS counted_flops, avg(costs.timed_flops) AS timed_flops,
+    avg(costs.seconds) / 3600 AS hours, any_value(costs.hardware) AS hardware, any_value(costs.benchmark) AS benchmark,
+    avg(costs.flops_per_second) AS flops_per_second, any_value(costs.dataset) AS dataset,
+    count(*) FILTER (r.status = 'done') AS seeds,
+    count(*) FILTER (r.status IN ('failed', 'diverged')) AS failed,
+    count(*) FILTER (r.status = 'done' AND r.other_code) AS other_code
+FROM latest_runs AS r
+LEFT JOIN scored ON scored.run = r.run AND r.status = 'done'
+LEFT JOIN costs ON costs.run = r.run
+WHERE r.study = 'budget'
+GROUP BY r.scale, r.trial
+ORDER BY r.scale, bleu DESC NULLS LAST, r.trial;
+
 -- What the captions of the figures say, each as a claim with its number.
 CREATE VIEW figures AS
 SELECT
@@ -278,6 +349,42 @@ CROSS JOIN internal.scales AS s
 JOIN claims AS c ON c.study = p.figure
 LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
 ORDER BY s.size, p.position, c.claim;
+
+-- Each cell of the lectures' table beside what its probe measured: `measured` says on which side of the threshold the
+-- mean over seeds lies, `value` is that mean; verdicts ask that all seeds agree. A model that says it cannot give such an output is at 0, and `refused`
+-- tells why. Cells without `published` are of a model that the lectures leave out.
+CREATE VIEW capabilities AS
+WITH latest AS (SELECT * FROM latest_runs WHERE study = 'capabilities'),
+measured AS (
+    SELECT
+        l.trial AS model, l.scale, s.name AS metric,
+        avg(s.value) AS value, stddev_samp(s.value) AS value_sd,
+        avg(CAST(s.details->>'$.accuracy' AS DOUBLE)) AS accuracy,
+        any_value(CAST(s.details->>'$.chance' AS DOUBLE)) AS chance,
+        any_value(s.details->>'$.task') AS task,
+        any_value(s.details->>'$.refused') AS refused
+    FROM latest AS l JOIN scores AS s USING (run) WHERE l.status = 'done' GROUP BY ALL
+),
+runs_of AS (
+    SELECT
+        trial AS model, scale,
+        count(*) FILTER (status = 'done') AS seeds,
+        count(*) FILTER (status IN ('failed', 'diverged')) AS failed,
+        count(*) FILTER (status = 'done' AND other_code) AS other_code
+    FROM latest GROUP BY ALL
+)
+SELECT
+    s.scale, p.property, p.label, p.model, p.model_label, p.has_it AS published,
+    (m.value >= p.threshold) = p.at_least AS measured,
+    m.value, m.value_sd, p.metric, p.threshold, m.accuracy, m.chance, m.task, m.refused,
+    p.claim, CASE WHEN p.claim IS NOT NULL THEN coalesce(v.verdict, 'not run') END AS verdict, v.reason,
+    coalesce(r.seeds, 0) AS seeds, coalesce(r.failed, 0) AS failed, coalesce(r.other_code, 0) AS other_code
+FROM published_capabilities AS p
+CROSS JOIN internal.scales AS s
+LEFT JOIN measured AS m ON m.model = p.model AND m.scale = s.scale AND m.metric = p.metric
+LEFT JOIN runs_of AS r ON r.model = p.model AND r.scale = s.scale
+LEFT JOIN verdicts AS v ON v.claim = p.claim AND v.scale = s.scale
+ORDER BY s.size, p.position;
 
 -- How the claims of each study stand at each scale; one without a verdict was not run.
 CREATE VIEW scorecard AS

@@ -35,7 +35,7 @@ from results.run_folder import RunFolder
 from studies.attention import Reading, figures_layer, own_translations, read_sentences
 from studies.figures import FIGURES, LAW_WORDS, MAKING_WORDS, PAPER_SENTENCES
 from studies.runs import Workspace
-from studies.trained import TrainedRun, load_run
+from studies.trained import TrainedRun, load_finished
 from studies.trial import Phases
 from studies.work import AttentionProbe
 
@@ -82,19 +82,9 @@ def measure(
 
 
 def _measured_run(probe: AttentionProbe, record: RunRecord, workspace: Workspace) -> TrainedRun:
-    source = RunFolder(workspace.runs / record.config["work"]["run"])
-    status = source.status() if source.path.exists() else None
-    if status is None or status.status != "done":
-        state = (
-            "was not begun" if status is None else f"is {status.status}" + f" ({status.reason})" * bool(status.reason)
-        )
-        raise ValueError(
-            f"it measures {probe.study}/{probe.trial} seed {record.seed} ({source.path.name}), which {state}; "
-            "when that is done, start the command again"
-        )
-    run = load_run(source)
+    run = load_finished(record, workspace)
     if run.config.data.src != "en":
-        raise ValueError(f"the figures are about English sources, and {source.path.name} reads {run.config.data.src}")
+        raise ValueError(f"the figures are about English sources, and {run.record.run} reads {run.config.data.src}")
     if probe.trained:
         return run
     torch.manual_seed(record.seed)  # as the trainer starts, so it is this very run before its first update

@@ -14,7 +14,8 @@ Bound = Literal["<", "<=", ">", ">="]
 class Metric:
     """A number that claims are about; `lower_is_better` is None where neither direction is better.
 
-    `counted`: the same for every seed, so that one run decides, unless runs differ in it after all.
+    `counted`: a whole number that is the same for every seed, so that one run decides, unless runs differ in it after
+    all.
     """
 
     label: str
@@ -30,14 +31,24 @@ METRICS = {
     "dev_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
     "test_bleu_paper": Metric("bleu", "BLEU", lower_is_better=False),
     "dev_ppl": Metric("ppl", "perplexity", lower_is_better=True),
+    "counted_flops": Metric("counted", "FLOPs", lower_is_better=True, counted=True),
+    "timed_flops": Metric("timed", "FLOPs", lower_is_better=True),
     "test_f1": Metric("f1", "F1", lower_is_better=False),
     # Scores of probes: a layer's growth, a head's attention, a machine's time, a corpus's size.
+    "flops_exponent": Metric("flops", "power", lower_is_better=True, counted=True),
+    "flops_difference": Metric("flops", "of the closed form", lower_is_better=True, counted=True),
+    "flops_ratio": Metric("flops", "times", lower_is_better=True, counted=True),
     "time_exponent": Metric("time", "power", lower_is_better=True),
     "steps_exponent": Metric("steps", "power", lower_is_better=True, counted=True),
     "path_exponent": Metric("path", "power", lower_is_better=True, counted=True),
     "path_length": Metric("path", "layers", lower_is_better=True, counted=True),
     "time_ratio": Metric("time", "times", lower_is_better=True),
-    "memory_ratio": Metric("memory", "times", lower_is_better=True),
+    "memory_ratio": Metric("memory", "times", lower_is_better=True, counted=True),
+    "variance_exponent": Metric("variance", "power", lower_is_better=None),
+    "gradient_exponent": Metric("gradient", "power", lower_is_better=None),
+    "output_difference": Metric("difference", "", lower_is_better=True),
+    "recall_accuracy": Metric("accuracy", "%", lower_is_better=False),
+    "longer_accuracy": Metric("accuracy", "%", lower_is_better=False),
     "embedding_scale": Metric("scale", "times", lower_is_better=None, counted=True),
     "step_seconds": Metric("seconds", "s an update", lower_is_better=True),
     "num_heads_attending": Metric("heads", "heads", lower_is_better=None),
@@ -55,12 +66,11 @@ METRICS = {
     "relation_heads": Metric("heads", "heads", lower_is_better=None),
     "relation_heads_over_shuffled": Metric("heads", "heads", lower_is_better=None),
     "num_items": Metric("items", "items", lower_is_better=None, counted=True),
-    # Scores of capability probes: how far a model comes from chance to perfect; and what waits for what.
+    # Scores of capability probes: whether a model has a property.
     **{
-        f"{task}_skill": Metric("skill", "of the way from chance", lower_is_better=False)
-        for task in ("order", "context", "length", "output", "recall", "marked")
+        f"has_{name}": Metric("cell", "(1 = has it)", lower_is_better=None, counted=True)
+        for name in ("order", "context", "length", "output", "recall", "marked", "parallel")
     },
-    "added_steps": Metric("steps", "steps a position", lower_is_better=True, counted=True),
     # Numbers that are computed from the paper's sizes alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
     "training_flops": Metric("flops", "FLOPs", lower_is_better=True),
@@ -139,6 +149,7 @@ class Claim:
         reading: where the paper contradicts itself, which of its readings this is.
         misquote: often said of the paper and not what it says: the claim should fail.
         quoted: another system's published number, which no run of ours measures.
+        own_sizes: its trials have sizes of their own (`Work.full_size`), so that it means the same at every scale.
     """
 
     id: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.complexity import training_flops
 from core.config import RunConfig
@@ -80,15 +81,15 @@ def stated_devices() -> tuple[Device, ...]:
     return (*earlier, *newer, core)
 
 
-def measured_devices(finished: Iterable[tuple[RunRecord, RunResult]], scale: Scale) -> list[Device]:
-    """What the finished runs of a scale reached, by the machine's device and the precision: the median over runs."""
+def measured_devices(finished: Iterable[tuple[RunRecord, RunResult, Mapping[str, Any]]], scale: Scale) -> list[Device]:
+    """What the finished runs of a scale reached, by the device that they ran on (`RunFolder.machine`): the median."""
     rates, overheads = defaultdict(list), defaultdict(list)
-    for record, result in finished:
+    for record, result, machine in finished:
         if record.scale != scale.name or result.seconds <= 0 or work_of(record.config) != Training():
             continue
         config = RunConfig.from_dict(record.config)
         flops = training_flops(config.model, config.train, scale.sentence_pieces)
-        name, number = _device_of(record, scale)
+        name, number = _device_of(machine, scale)
         rates[name].append(flops / result.seconds / number)
         training = result.phases.get("train", 0.0)
         if training > 0:
@@ -106,12 +107,12 @@ def measured_devices(finished: Iterable[tuple[RunRecord, RunResult]], scale: Sca
     ]
 
 
-def _device_of(record: RunRecord, scale: Scale) -> tuple[str, int]:
-    """The device that a run was made on, and how many of them: a scale without GPUs runs on cores."""
-    gpus = record.provenance.get("gpus") or []
-    if gpus and scale.gpus_per_trial:
-        return str(gpus[0]), scale.gpus_per_trial
-    return CPU, scale.cpus_per_trial
+def _device_of(machine: Mapping[str, Any], scale: Scale) -> tuple[str, int]:
+    """The device that a run was made on, and how many of them: a rank without a GPU has the scale's cores."""
+    gpus = machine.get("gpus") or []
+    if gpus:
+        return str(gpus[0]), len(gpus)
+    return CPU, scale.cpus_per_trial * int(machine.get("ranks", 1))
 
 
 def choose_device(devices: Sequence[Device], type_: str | None, precision: str, wants_gpu: bool) -> Device:

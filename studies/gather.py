@@ -1,8 +1,8 @@
 """What the store holds about each trial, score by score, as verdicts need it: of the runs that speak for each seed.
 
 Of a score's details three things count: `reason`, why there is no value; `test_set_interval`, whose replicates are the
-score of resampled test sets; and `fit`, with `standard_error` and `degrees`, how well an exponent's fit is
-(`studies.inference.fit_exponent`).
+score of resampled test sets; and `fit` or `repeats`, with `standard_error` and `degrees`: how far the value is by
+itself uncertain, an exponent by its fit (`studies.inference.fit_exponent`), a mean by what it is a mean of.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Measured:
             budgets=frozenset(_budget(run) for run, _ in valid if run["train_steps"] is not None),
             code_versions=frozenset(run["code_version"] for run, _ in valid),
             replicates={run["seed"]: json.loads(score["replicates"]) for run, score in valid if score["replicates"]},
-            fits={run["seed"]: _fit(json.loads(score["fit"])) for run, score in valid if score["fit"]},
+            own_errors={run["seed"]: _error(json.loads(score["error"])) for run, score in valid if score["error"]},
         )
 
 
@@ -57,8 +57,8 @@ def _budget(run: Row) -> Budget:
     return Budget(run["source_tokens"], run["target_tokens"], run["train_steps"])
 
 
-def _fit(fit: Mapping[str, Any]) -> Spread:
-    return Spread(float(fit["standard_error"]), int(fit["degrees"]))
+def _error(error: Mapping[str, Any]) -> Spread:
+    return Spread(float(error["standard_error"]), int(error["degrees"]))
 
 
 def read_measured(store: Store) -> Measured:
@@ -77,7 +77,8 @@ def read_measured(store: Store) -> Measured:
     scores = store.fetch(
         """
         SELECT s.run, s.name, s.value, s.dataset, s.num_items, s.signature, details->>'$.reason' AS reason,
-               details->>'$.test_set_interval.replicates' AS replicates, details->>'$.fit' AS fit
+               details->>'$.test_set_interval.replicates' AS replicates,
+               coalesce(details->>'$.fit', details->>'$.repeats') AS error
         FROM scores AS s JOIN latest_runs AS r USING (run) WHERE r.status = 'done'
         """
     ).to_pylist()

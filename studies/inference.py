@@ -41,6 +41,10 @@ class Spread:
     sd: Any
     degrees: int
 
+    def to_details(self) -> dict[str, Any]:
+        """As a score's details hold the error of its own value (`studies.gather`)."""
+        return {"standard_error": float(self.sd), "degrees": self.degrees}
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -182,6 +186,14 @@ def seeds_needed(decides: Callable[[int], bool], fewest: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle + 1, high)
     return high
+
+
+def error_of_mean(repeats: ArrayLike) -> Spread:
+    """The standard error of the mean of at least two repeats within one run."""
+    import numpy as np
+
+    values = np.asarray(repeats, float)
+    return Spread(float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1)
 
 
 @dataclass(frozen=True)

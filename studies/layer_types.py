@@ -16,12 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sizes:
-    """n positions of d dimensions; k is a kernel's width, r a neighbourhood's (Table 1's caption)."""
+    """n positions of d dimensions; k is a kernel's width, r a neighbourhood's, odd as it has a middle (Table 1)."""
 
     n: int = 1_024
     d: int = 512
     k: int = 3
-    r: int = 64
+    r: int = 65
+
+
+# The sizes over which growth is fitted, each a doubling, or as near as a neighbourhood with a middle comes.
+VALUES = {
+    "n": (64, 128, 256, 512),
+    "d": (64, 128, 256, 512),
+    "k": (16, 32, 64, 128),
+    "r": (17, 33, 65, 129),
+}
+# A dilated stack of kernel 3 reaches 3^6 positions in 6 layers.
+KERNEL, LAYERS = 3, 6
 
 
 Product = tuple[int, int, int, int]

@@ -39,7 +39,8 @@ class Measurements:
         unmeasured: whether runs are done and none of them has this score.
         identities, budgets, code_versions: of the runs behind `values`; one of each is what can be compared.
         replicates: by seed, the score of resampled test sets, the same draws for every run of a test set.
-        fits: by seed, how far an exponent is uncertain by the fit that it comes from.
+        own_errors: by seed, how far the value is uncertain by itself: an exponent by its fit, a mean by the
+            repeats within the run.
     """
 
     values: Mapping[int, float] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class Measurements:
     budgets: frozenset[Budget] = frozenset()
     code_versions: frozenset[str] = frozenset()
     replicates: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    fits: Mapping[int, Spread] = field(default_factory=dict)
+    own_errors: Mapping[int, Spread] = field(default_factory=dict)
 
 
 def values_by_seed(samples: Sequence[Measurements]) -> dict[int, float]:

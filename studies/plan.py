@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from core.complexity import num_parameters, training_flops
 from results.errors import ResultsError
@@ -25,8 +26,8 @@ from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.study import Study
 
-# As core.checkpoint keeps them, and one that is being written.
-KEPT_CHECKPOINTS = 2
+# As core.checkpoint keeps them: the newest two and the best. One more is being written.
+KEPT_CHECKPOINTS = 3
 BYTES_PER_PARAMETER = 4
 # Adam keeps two moments of each parameter beside it.
 CHECKPOINT_BYTES_PER_PARAMETER = 3 * BYTES_PER_PARAMETER
@@ -157,7 +158,7 @@ def make_plan(
     everything = [run for _, runs in requested for run in runs]
     to_run = _to_run(everything)
     device = choose_device([*measured, *stated_devices()], device_type, "float32", on_gpus)
-    made = {(record.study, record.trial, record.seed, record.scale) for record, _ in finished}
+    made = {(record.study, record.trial, record.seed, record.scale) for record, *_ in finished}
     return Plan(
         scale=scale.name,
         seeds=num_seeds,
@@ -168,7 +169,7 @@ def make_plan(
         lines=tuple(_line(study.name, runs, scale, device, price, made) for study, runs in requested if runs),
         total=_line("total", everything, scale, device, price, made),
         wall_hours=_wall_hours(to_run, scale, device, per_trial, capacity),
-        peak_disk_bytes=_peak_disk(to_run, per_trial, capacity),
+        peak_disk_bytes=peak_disk(to_run, capacity // per_trial),
         alternatives=tuple(
             _alternative(other, to_run, scale, per_trial, capacity)
             for other in (*measured, *stated_devices())
@@ -181,13 +182,15 @@ def make_plan(
     )
 
 
-def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult]]:
-    """The workspace's finished runs, whatever code made them; what cannot be read, `aiayn status` tells."""
+def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult, Mapping[str, Any]]]:
+    """The workspace's finished runs and what they ran on, whatever code made them; what cannot be read, `aiayn status`
+    tells.
+    """
     for path in sorted(workspace.runs.glob("[0-9a-f]*")):
         folder = RunFolder(path)
         with suppress(ResultsError):
             if folder.result_file.exists():
-                yield folder.record(), folder.result()
+                yield folder.record(), folder.result(), folder.machine()
 
 
 def _flops(run: PlannedRun, scale: Scale) -> float:
@@ -239,8 +242,8 @@ def _wall_hours(runs: Sequence[PlannedRun], scale: Scale, device: Device, per_tr
     return schedule([Job(each, per_trial) for each in seconds], capacity) / 3600
 
 
-def _peak_disk(runs: Sequence[PlannedRun], per_trial: int, capacity: int) -> int:
-    """Bytes at the worst moment: all weights that are kept, and checkpoints of as many of the largest runs as go on.
+def peak_disk(runs: Sequence[PlannedRun], at_once: int) -> int:
+    """Bytes at the worst moment: all weights that are kept, and checkpoints of the largest runs, `at_once` of them.
 
     A run holds its newest checkpoints and the one that is being written, and the weights that it will average.
     """
@@ -251,7 +254,7 @@ def _peak_disk(runs: Sequence[PlannedRun], per_trial: int, capacity: int) -> int
         averaged = members * BYTES_PER_PARAMETER if members > 1 else 0
         working.append(parameters * ((KEPT_CHECKPOINTS + 1) * CHECKPOINT_BYTES_PER_PARAMETER + averaged))
     weights = sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in runs)
-    return weights + sum(sorted(working, reverse=True)[: capacity // per_trial])
+    return weights + sum(sorted(working, reverse=True)[:at_once])
 
 
 def _alternative(
@@ -436,12 +439,16 @@ def run_table(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Sc
         tuple(
             (
                 run.record.study, run.record.trial, run.record.seed, run.record.run, run.status.status,
-                run.config.train.train_steps if run.trains else 0, num_parameters(run.config.model), _flops(run, scale),
+                run.config.train.train_steps if run.trains else 0, _parameters(run), _flops(run, scale),
             )
             for _, runs in requested
             for run in runs
         ),
     )  # fmt: skip
+
+
+def _parameters(run: PlannedRun) -> int:
+    return num_parameters(run.config.model) if run.work.is_of_model else 0
 
 
 def summary(plan: Plan) -> str:

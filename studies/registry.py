@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from studies import capabilities, figures, section3, section5, table1, table2, table3, table4
+from studies import budget, capabilities, figures, section3, section5, table1, table2, table3, table4
 from studies.study import Study, no_such
 
 STUDIES: tuple[Study, ...] = (
@@ -14,6 +14,7 @@ STUDIES: tuple[Study, ...] = (
     capabilities.STUDY,
     section3.STUDY,
     section5.STUDY,
+    budget.STUDY,
 )
 
 if len({study.name for study in STUDIES}) != len(STUDIES):

@@ -79,3 +79,7 @@ class Sizes:
         everywhere = scale.gpus_per_trial if self.gpus is None else self.gpus
         gpus = self.gpus_of.get(run.record.trial, everywhere)
         return Resources(scale.cpus_per_trial, gpus, self.cpu_ranks)
+
+
+Job = tuple[PlannedRun, Resources]
+"""A run and what it is given."""

@@ -5,6 +5,7 @@ Needs neither torch nor ray: listing, planning and asking for the state answer a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,7 @@ from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
 from studies.scales import PAPER, Scale
 from studies.study import Study
-from studies.work import TRAINING, Training, Work
+from studies.work import TRAINING, TRAINS, Work
 
 if TYPE_CHECKING:
     from core.data.corpus import Corpus
@@ -29,12 +30,20 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace's places, all below `home`, which is made absolute: Ray's workers run in folders of their own."""
+    """A workspace's places, all below `home`, which is made absolute: Ray's workers run in folders of their own.
+
+    None of them need exist; ValueError where a file is in the place of one, before any work is put into it.
+    """
 
     home: Path
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "home", self.home.absolute())
+        for folder in (self.home, self.runs, self.data):
+            if os.path.exists(folder) and not os.path.isdir(folder):
+                raise ValueError(
+                    f"{folder} is a file where a folder is meant; move it away, or name another home with --home"
+                )
 
     @property
     def runs(self) -> Path:
@@ -50,6 +59,11 @@ class Workspace:
     def database(self) -> Path:
         """What `aiayn query` reads; can be rebuilt from the run folders."""
         return self.home / "results.duckdb"
+
+    @property
+    def ray(self) -> Path:
+        """What Ray Tune keeps for the time of a command."""
+        return self.home / "ray"
 
     @property
     def site(self) -> Path:
@@ -74,7 +88,7 @@ class PlannedRun:
     @property
     def trains(self) -> bool:
         """Whether it costs a training."""
-        return isinstance(self.work, Training)
+        return isinstance(self.work, TRAINS)
 
 
 @cache
@@ -117,6 +131,17 @@ def _obstacle(find: Callable[[], Corpus], languages: tuple[str, ...] | None, cac
         return str(error)
 
 
+def corpus_state(data: DataConfig, cache_dir: Path) -> str:
+    """The fingerprint of the text that these splits read, or in words why there is none."""
+    from core.data import corpora
+    from core.data.corpus import DataError
+
+    try:
+        return corpora.get_pairs(data, cache_dir).fingerprint(cache_dir, (data.src, data.tgt))
+    except (ValueError, OSError, DataError) as error:
+        return f"unusable ({error})"
+
+
 def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
     """The fingerprint of the text that a configuration reads; `none` where that is not here and nothing pins it."""
     from core.data import corpora
@@ -150,20 +175,21 @@ def plan_runs(
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
-        at = PAPER if trial.work.full_size else scale
+        work = trial.work_at(scale)
+        at = PAPER if work.full_size else scale
         config = trial.config(at)
-        if trial.work.reads_corpus and config.data not in data_states:  # most trials of a study share one
+        if work.reads_corpus and config.data not in data_states:  # most trials of a study share one
             data_states[config.data] = (
                 missing_corpus(config, workspace.data),
                 data_fingerprint(config, workspace.data),
             )
-        missing, fingerprint = data_states[config.data] if trial.work.reads_corpus else (None, "none")
+        missing, fingerprint = data_states[config.data] if work.reads_corpus else (None, "none")
         needed: list[PlannedRun | None] = [None] * num_seeds
-        if trial.work.measures is not None:
-            other, name = trial.work.measures
+        if work.measures is not None:
+            other, name = work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
         for seed, needs in enumerate(needed, start=1):
-            stored = config.to_dict() | trial.work.to_config(needs and needs.record.run)
+            stored = config.to_dict() | work.to_config(needs and needs.record.run)
             run = provenance.run_id(study.name, trial.name, seed, at.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
@@ -181,7 +207,7 @@ def plan_runs(
                 status = RunStatus("blocked", missing)
             else:
                 status = folder.status() if folder.path.exists() else RunStatus("queued")
-            planned.append(PlannedRun(record, config, folder, status, trial.work, needs))
+            planned.append(PlannedRun(record, config, folder, status, work, needs))
     return planned
 
 

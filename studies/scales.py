@@ -7,9 +7,17 @@ name a scale.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from core.complexity import training_flops, update_flops
 from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig, paper_base
+from studies import parsing_scales
+from studies.parsing_scales import ParsingScale
+
+# Points of a curve over the budget.
+BUDGET_EVALUATIONS = 8
+# Development sentences behind each point of BLEU.
+BUDGET_BLEU_SENTENCES = 100
 
 
 @dataclass(frozen=True)
@@ -32,20 +40,55 @@ class SeedSpread:
 class Scale:
     """Attributes:
     base: the configuration of Table 3's base row at this scale.
+    parsing: those of Table 4's rows.
     cpus_per_trial: processor cores, and torch threads, of one trial. Fixed, since a sum's last digit depends on it.
     gpus_per_trial: GPUs of one trial.
     seed_spread: by metric, what was known beforehand; it is what few seeds are judged by (`studies.inference`).
     sentence_pieces: how many word pieces the sentence of a piece has in the training text, on the average over pieces;
         what attention's own products cost.
+    budget_share: what a training under one budget of operations may use, as a share of base's own training.
+    budget_tokens: word pieces of an update then, on either side; None: base's. A small budget goes further in more
+        and smaller updates.
     """
 
     name: str
     description: str
     base: RunConfig
+    parsing: ParsingScale
     cpus_per_trial: int
     gpus_per_trial: int
     seed_spread: Mapping[str, SeedSpread]
     sentence_pieces: float
+    budget_share: float = 1.0
+    budget_tokens: int | None = None
+
+    @property
+    def budget_flops(self) -> float:
+        """Counted operations of a training under one budget."""
+        return self.budget_share * training_flops(self.base.model, self.base.train, self.sentence_pieces)
+
+    def within_budget(self, config: RunConfig) -> RunConfig:
+        """A configuration with as many updates as the budget allows.
+
+        The learning rate rises over as many updates as base's, and at most over half of the training. Evaluations
+        are as many for all, so that their curves have points at the same costs.
+        """
+        tokens = self.budget_tokens or config.train.source_tokens
+        one = update_flops(config.model, tokens, tokens, self.sentence_pieces)
+        steps = max(1, round(self.budget_flops / one))
+        return replace(
+            config,
+            optim=replace(config.optim, warmup_steps=min(self.base.optim.warmup_steps, -(-steps // 2))),
+            train=replace(
+                config.train,
+                train_steps=steps,
+                source_tokens=tokens,
+                target_tokens=tokens,
+                eval_every_steps=-(-steps // BUDGET_EVALUATIONS),
+                bleu_sentences=BUDGET_BLEU_SENTENCES,
+                checkpoint_every_steps=-(-steps // BUDGET_EVALUATIONS),
+            ),
+        )
 
 
 SMOKE = Scale(
@@ -76,6 +119,7 @@ SMOKE = Scale(
         ),
         decode=DecodeConfig(batch_sentences=100),
     ),
+    parsing=parsing_scales.SMOKE,
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={
@@ -130,10 +174,13 @@ SMALL = Scale(
         ),
         decode=DecodeConfig(),
     ),
+    parsing=parsing_scales.SMALL,
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={},
     sentence_pieces=19.0,
+    budget_share=0.2,
+    budget_tokens=1_000,
 )
 
 PAPER = Scale(
@@ -145,6 +192,7 @@ PAPER = Scale(
             corpus="wmt14", src="en", tgt="de", vocab_size=37_000, dev_split="newstest2013", test_split="newstest2014"
         ),
     ),
+    parsing=parsing_scales.PAPER,
     cpus_per_trial=1,
     gpus_per_trial=8,
     seed_spread=dict.fromkeys(

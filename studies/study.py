@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from core.config import RunConfig
 from studies.claim import Claim
 from studies.scales import Scale
-from studies.work import TRAINING, Training, Work
+from studies.work import TRAINING, TRAINS, SelfTraining, Work
 
 
 def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: str = "") -> ValueError:
@@ -24,7 +25,9 @@ def no_such(kind: str, name: str, known: Sequence[str], listing: str, within: st
 class Trial:
     """One configuration that must be run: a change relative to the scale's base, so that it exists at every scale.
 
-    `work` says what is done with it; what measures another trial's run has that trial's change.
+    `work` says what is done with it; what measures another trial's run has that trial's change. `base` is the
+    configuration of a scale that is changed: of its translations, if nothing else is said. `to_budget`: it makes as
+    many updates as the scale's budget of operations allows, whatever one costs, instead of base's.
     """
 
     name: str
@@ -32,15 +35,24 @@ class Trial:
     label: str
     change: Callable[[RunConfig], RunConfig]
     work: Work = TRAINING
+    base: Callable[[Scale], RunConfig] = attrgetter("base")
+    to_budget: bool = False
 
     @property
     def trains(self) -> bool:
         """Whether it costs a training."""
-        return isinstance(self.work, Training)
+        return isinstance(self.work, TRAINS)
 
     def config(self, scale: Scale) -> RunConfig:
         """The complete configuration at a scale."""
-        return self.change(scale.base)
+        config = self.change(self.base(scale))
+        return scale.within_budget(config) if self.to_budget else config
+
+    def work_at(self, scale: Scale) -> Work:
+        """What is done at a scale: where a corpus of automatic trees is named, no first parser need make any."""
+        if isinstance(self.work, SelfTraining) and self.config(scale).data.more_trees is not None:
+            return TRAINING
+        return self.work
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from results.errors import ResultsError
 from results.records import RunRecord, RunResult
 from results.run_folder import DAMAGED, RunFolder
 from studies.runs import Workspace
+from studies.work import TRAINS, work_of
 
 if TYPE_CHECKING:
     from core.sequence_model import SequenceModel
@@ -54,6 +55,27 @@ def find_run(workspace: Workspace, name: str) -> RunFolder:
     return found[0]
 
 
+def load_finished(record: RunRecord, workspace: Workspace) -> TrainedRun:
+    """The run that another one, of this record, measures or learns from.
+
+    Raises:
+        ValueError: it is not done.
+        ResultsError, CheckpointError, DataError: as `load_run`.
+    """
+    work = record.config["work"]
+    source = RunFolder(workspace.runs / work["run"])
+    status = source.status() if source.path.exists() else None
+    if status is None or status.status != "done":
+        state = (
+            "was not begun" if status is None else f"is {status.status}" + f" ({status.reason})" * bool(status.reason)
+        )
+        raise ValueError(
+            f"it measures {work['study']}/{work['trial']} seed {record.seed} ({source.path.name}), which {state}; "
+            "when that is done, start the command again"
+        )
+    return load_run(source)
+
+
 def load_run(folder: RunFolder) -> TrainedRun:
     """Load a finished run's model and vocabulary from its folder; nothing else is needed.
 
@@ -67,9 +89,10 @@ def load_run(folder: RunFolder) -> TrainedRun:
         record, result = folder.record(), folder.result()
     except ResultsError as error:
         raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
-    measured = record.config.get("work", {}).get("run")
-    if measured:
-        raise ValueError(f"{record.study}/{record.trial} measures a run and has no model; name that run: {measured}")
+    work = record.config.get("work")
+    if work is not None and not isinstance(work_of(record.config), TRAINS):
+        other = f"measures a run and has no model; name that run: {work['run']}" if work["run"] else "has no model"
+        raise ValueError(f"{record.study}/{record.trial} {other}")
     path = folder.path / "model.pt"
     payload = load_payload(path, remedy=DAMAGED)
     if payload.get("run") != record.run:

@@ -205,20 +205,28 @@ def _without_values(
 def _known_spread(question: Question, samples: Sequence[Measurements]) -> tuple[Spread | None, str]:
     """What is known of the spread before any seed is looked at, and where from.
 
-    It is the spread between seeds at this scale or, for an exponent, the error of its own fit. Two independent runs
-    differ by sqrt(2) times what one varies; runs that share a seed's data order by less, if anything.
+    It is the error of each run's own value where runs tell it, else the spread between seeds at this scale. Two
+    independent runs differ by sqrt(2) times what one varies; runs that share a seed's data order by less, if anything.
     """
     claim = question.claim
-    fits = [fit for sample in samples for fit in sample.fits.values()]
-    if claim.kind == "exponent" and fits:
-        error = math.sqrt(math.fsum(fit.sd**2 for fit in fits) / len(fits))
-        return Spread(error, sum(fit.degrees for fit in fits)), "the error of the fit"
+    errors = [_own_error(sample) for sample in samples]
+    if None not in errors:
+        error = math.sqrt(math.fsum(each.sd**2 for each in errors))
+        return Spread(error, sum(each.degrees for each in errors)), "the error of a run's own value"
     prior = question.scale.seed_spread.get(claim.metric)
     if prior is None:
         return None, ""
     if len(samples) == 1:
         return Spread(prior.sd, prior.degrees), prior.source
     return Spread(prior.sd * math.sqrt(2), prior.degrees), f"√2 × {prior.sd:g} between seeds: {prior.source}"
+
+
+def _own_error(sample: Measurements) -> Spread | None:
+    """How far one run's value is uncertain by itself, over all seeds; None where not every run tells."""
+    errors = [sample.own_errors.get(seed) for seed in sample.values]
+    if None in errors:
+        return None
+    return Spread(math.sqrt(math.fsum(e.sd**2 for e in errors) / len(errors)), sum(e.degrees for e in errors))
 
 
 def _draft(claim: Claim, sample: Estimate, samples: Sequence[Measurements], seeds: Sequence[int]) -> Verdict:
@@ -256,7 +264,7 @@ def _decide_computed(claim: Claim, computed: float) -> Verdict:
 def _decide_counted(question: Question, draft: Verdict) -> Verdict:
     claim, counted = question.claim, draft.measured
     number = f"{reasons.number(counted)} {claim.unit}".rstrip()
-    reason = f"counted: {number} against {reasons.expected(claim)}; no seed changes it"
+    reason = f"counted: {number} against {reasons.expected(claim)}, the same in every run"
     word = _word(question, _is_within(claim, counted))
     return replace(draft, verdict=word, reason=reason, low=counted, high=counted)
 

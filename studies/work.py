@@ -3,15 +3,19 @@
 A trial says so with one of these objects; `studies.trial` does what each means. All but training stand in the run's
 configuration under `work`, so that a run's folder tells what it is and its id covers it: also which run it measures,
 and by what code.
+
+Each kind says of itself whether it reads the configuration's corpus (`reads_corpus`), whether it is about the
+configuration's model (`is_of_model`), and whether its sizes are its own (`full_size`): it is then one run for all
+scales and stands at the paper's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from results import provenance
 
@@ -24,6 +28,7 @@ class Training:
 
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = True
 
     @property
     def measures(self) -> None:
@@ -50,6 +55,7 @@ class AttentionProbe:
     trained: bool = True
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = True
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -58,14 +64,14 @@ class AttentionProbe:
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""
-        sources = provenance_of("attention.py", "attention_probe.py")
-        return {"work": {"kind": type(self).__name__, **asdict(self), "run": measured, "source": sources}}
+        return _stored(self, measured, "attention.py", "attention_probe.py")
 
 
 class _Alone:
     """Work that needs neither a corpus nor another trial's run, and whose sizes are its own."""
 
     reads_corpus: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = False
     sources: ClassVar[tuple[str, ...]]
 
     @property
@@ -118,7 +124,7 @@ class TaskProbe(_Alone):
     Attributes:
         task: one of `studies.task_probe.TASKS`.
         variant: what is compared: an attention function, or a kind of positions.
-        size: d_k, or how many times as long as in training a sequence is.
+        size: d_k, or how many times as long as the longest in training a sequence is.
     """
 
     task: Literal["recall", "longer"]
@@ -137,14 +143,96 @@ class CapabilityProbe(_Alone):
     """
 
     learning_rate: float
-    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py",)
+    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py", "capabilities.py")
+    is_of_model: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
 
 
-Work = Training | AttentionProbe | ComplexityProbe | StatementProbe | TaskProbe | CapabilityProbe
-TRAINING = Training()
+@dataclass(frozen=True)
+class SelfTraining:
+    """Trains a parser on gold trees and on silver ones, which the finished run of a first parser makes (6.3).
 
-_KINDS = {kind.__name__: kind for kind in (AttentionProbe, ComplexityProbe, StatementProbe, TaskProbe, CapabilityProbe)}
+    Attributes:
+        study, trial: the first parser's, of the same scale and seed.
+        keep_share: of its trees, the more confident ones.
+    """
+
+    study: str
+    trial: str
+    keep_share: float = 0.5
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
+
+    @property
+    def measures(self) -> tuple[str, str]:
+        """The study and the trial whose run must be done before."""
+        return self.study, self.trial
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says beside the one of its own training."""
+        return _stored(self, measured, "self_training.py")
+
+
+@dataclass(frozen=True)
+class Redecoding:
+    """Scores the finished run of another trial on the development split with other settings of the search (6.3)."""
+
+    study: str
+    trial: str
+    beam_size: int
+    length_penalty: float
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
+
+    @property
+    def measures(self) -> tuple[str, str]:
+        """The study and the trial whose run must be done before."""
+        return self.study, self.trial
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says beside the one of the run `measured`."""
+        return _stored(self, measured, "redecoding.py")
+
+
+@dataclass(frozen=True)
+class BaselineParser:
+    """Scores a parser that is read off the training trees at once, or off none (`core.baselines.grammar_parsers`)."""
+
+    method: Literal["right_branching", "pcfg"]
+    reads_corpus: ClassVar[bool] = True
+    full_size: ClassVar[bool] = False
+
+    @property
+    def measures(self) -> None:
+        """No other trial."""
+
+    def to_config(self, measured: str | None) -> dict[str, Any]:
+        """What a run's configuration says beside the one whose data it reads."""
+        return _stored(self, measured, "baseline_parsers.py")
+
+
+Work = (
+    Training
+    | AttentionProbe
+    | ComplexityProbe
+    | StatementProbe
+    | TaskProbe
+    | CapabilityProbe
+    | SelfTraining
+    | Redecoding
+    | BaselineParser
+)
+TRAINING = Training()
+TRAINS = (Training, SelfTraining)
+"""The kinds that end in a model."""
+
+_KINDS = {kind.__name__: kind for kind in get_args(Work) if kind is not Training}
+
+
+def _stored(work: Work, measured: str | None, *files: str) -> dict[str, Any]:
+    """What stands under `work` in a run's configuration; `files` are those whose change makes new runs."""
+    kind = type(work).__name__
+    return {"work": {"kind": kind, **asdict(work), "run": measured, "source": provenance_of(*files)}}
 
 
 @cache
@@ -165,5 +253,5 @@ def work_of(config: Mapping[str, Any]) -> Work:
     kind = _KINDS.get(stored.get("kind"))
     if kind is None:
         raise ValueError(f"a run that does {stored.get('kind')!r} is not known here; known: {', '.join(_KINDS)}")
-    names = kind.__dataclass_fields__
+    names = {field.name for field in fields(kind)}
     return kind(**{name: value for name, value in stored.items() if name in names})

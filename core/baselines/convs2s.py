@@ -82,8 +82,8 @@ class ConvS2S(RowModel):
         super().__init__(config)
         d, widths = config.d_model, [units for units, _ in config.blocks]
         inputs = [widths[0], *widths]
-        self.encoder_positions = LearnedPositions(config.max_positions, d)
-        self.decoder_positions = LearnedPositions(config.max_positions, d)
+        self.encoder_positions = LearnedPositions(config.max_learned_positions, d)
+        self.decoder_positions = LearnedPositions(config.max_learned_positions, d)
         self.dropout = Dropout(config.dropout)
         self.encoder_input, self.decoder_input = _linear(d, widths[0], config), _linear(d, widths[0], config)
         self.encoder_layers, self.decoder_layers = (

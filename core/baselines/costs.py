@@ -55,7 +55,7 @@ def convs2s(config: ConvS2SConfig, sentence_pieces: float) -> Cost:
     per_side = sum(inputs * outputs for inputs, outputs in maps)
     asked = sum(inputs * outputs for inputs, outputs in attentions) + 2 * len(config.blocks) * d * sentence_pieces
     return Cost(
-        parameters=config.vocab_size * d + 2 * config.max_positions * d + parameters,
+        parameters=config.vocab_size * d + 2 * config.max_learned_positions * d + parameters,
         per_source=per_side,
         per_target=per_side + asked + config.vocab_size * d,
     )

@@ -84,17 +84,12 @@ def padded_rows(rows: Tensor, packing: Packing, length: int) -> Tensor:
     return nn.functional.pad(padded, (0, 0, 0, length - padded.size(1)))
 
 
-def affine(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """rows (n, i), weight (o, i), bias (o,) -> (n, o), by the products of the device."""
-    return cpu.linear(rows, weight) + bias if cpu.handles(rows) else nn.functional.linear(rows, weight, bias)
-
-
 class RowLinear(nn.Linear):
     """A linear map of packed rows. As a convolution of k taps it maps (n, k * C), what `gather` gives."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, in) -> (n, out)."""
-        return affine(x, self.weight, self.bias)
+        """(n, in) -> (n, out), by the products of the device."""
+        return cpu.affine(x, self.weight, self.bias) if cpu.handles(x) else super().forward(x)
 
     def now(self) -> Callable[[Tensor], Tensor]:
         """The map with the weights of this moment, for decoding: a normalised weight is then computed once."""

@@ -180,6 +180,11 @@ class UpdateStream:
         self._position += 1
         return self._updates[self._position - 1]
 
+    def tokens_per_update(self) -> tuple[float, float]:
+        """Source and target tokens of an update, on the average over an epoch."""
+        split, num_updates = self._split, len(self._updates)
+        return int(split.src_lengths.sum()) / num_updates, int(split.tgt_lengths.sum()) / num_updates
+
     def state(self) -> dict[str, int]:
         """The place in the data, as plain numbers for a checkpoint."""
         return {"epoch": self._epoch, "update": self._position}

@@ -28,10 +28,26 @@ class TreeFormat:
     Attributes:
         keep_tags: each word's part-of-speech tag, as in the authors' code; otherwise XX for all, as in Vinyals et al.
         keep_words: each word in the bracket of its tag, `(NN dog )NN`; otherwise the tag alone, as in both.
+        bare_words: each word as it is, `dog`, and no tag: the output tells at every place how far it is in the input.
+
+    Raises:
+        ValueError: bare words with tags, or in brackets.
     """
 
     keep_tags: bool = False
     keep_words: bool = False
+    bare_words: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bare_words and (self.keep_tags or self.keep_words):
+            raise ValueError(
+                "bare_words leaves out the brackets of words; set neither keep_tags nor keep_words with it"
+            )
+
+    @property
+    def tells_words(self) -> bool:
+        """Whether a leaf says which word it is."""
+        return self.keep_words or self.bare_words
 
 
 VINYALS = TreeFormat()
@@ -104,7 +120,9 @@ def linearise(tree: Tree, form: TreeFormat = VINYALS) -> list[str]:
         if node is None:
             symbols.append(f"){open_labels.pop()}")
         elif isinstance(node, str):
-            symbols.append(escape(node) if form.keep_words else UNTAGGED if form.keep_tags else WORD)
+            symbols.append(escape(node) if form.tells_words else UNTAGGED if form.keep_tags else WORD)
+        elif node.is_preterminal and form.bare_words:
+            symbols.append(escape(node.children[0]))
         elif node.is_preterminal:
             tag = node.label if form.keep_tags else WORD
             if form.keep_words:
@@ -164,7 +182,7 @@ def repair(
         raise ValueError(f"{len(tags)} tags for {len(words)} words")
     steps = _read_steps(symbols, form)
     leaves = [step for step in steps if isinstance(step, _Leaf)]
-    positions = iter(_align(leaves, words) if form.keep_words else _count_off(leaves, words))
+    positions = iter(_align(leaves, words) if form.tells_words else _count_off(leaves, words))
     builder = _Builder(words, tags, max_depth)
     for step in steps:
         if isinstance(step, _Leaf):
@@ -202,15 +220,21 @@ def _read_steps(symbols: Sequence[str], form: TreeFormat) -> list[_Step]:
     for symbol in symbols:
         label = symbol[1:]
         if symbol[:1] not in ("(", ")") or not label or not is_label(label):
-            steps.append(_Leaf(None, symbol) if form.keep_words else _Leaf(_read_tag(symbol, form)))
+            steps.append(_read_leaf(symbol, form))
         elif symbol[0] == "(":
             steps.append(_Opener(label))
-        elif _is_tagged_word(steps[-2:], label):  # (NN dog )NN
+        elif form.keep_words and _is_tagged_word(steps[-2:], label):  # (NN dog )NN
             word = steps.pop().word
             steps[-1] = _Leaf(label if form.keep_tags else WORD, word)
         else:
             steps.append(_Closer(label))
     return steps
+
+
+def _read_leaf(symbol: str, form: TreeFormat) -> _Leaf:
+    if form.keep_words:
+        return _Leaf(None, symbol)
+    return _Leaf(WORD, symbol) if form.bare_words else _Leaf(_read_tag(symbol, form))
 
 
 def _read_tag(symbol: str, form: TreeFormat) -> str | None:

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -239,6 +240,35 @@ def test_broken_line_in_the_middle_is_reported_and_the_rest_kept(workspace, line
     assert workspace.rows("SELECT step FROM metrics ORDER BY step") == [(1,), (2,)]
 
 
+def test_metrics_of_a_finished_run_that_are_cut_off_are_reported(workspace) -> None:
+    """An unfinished run may end in half a line; a finished one has named the size of its curve."""
+    folder = workspace.create()
+    workspace.add_attempt(folder, dict.fromkeys(range(20), 1.0))
+    file = folder.attempts()[0].metrics_file
+    folder.finish(replace(workspace.result(), artifacts=(folder.artifact("metrics", file),)))
+    assert workspace.store.ingest().problems == ()
+    whole, (name, size) = file.read_bytes(), (folder.path.name, file.stat().st_size)
+    last_line = len(whole) - len(whole.splitlines()[-1]) - 1
+    for left in (size - 10, last_line, 0):  # in a line, between two, and all of it
+        file.write_bytes(whole[:left])
+        (problem,) = workspace.store.ingest().problems
+        assert problem == f"{name}/attempt-001/metrics.jsonl: {left:,} bytes are left of {size:,}; the curve has gaps"
+    file.unlink()
+    assert "0 bytes are left" in workspace.store.ingest().problems[0]
+    file.write_bytes(whole + b'{"a process that was taken for dead": "writes on"}\n')
+    assert not any("left" in problem for problem in workspace.store.ingest().problems)
+
+
+def test_what_an_attempt_went_on_without_is_told_until_the_run_is_done(workspace) -> None:
+    folder = workspace.create()
+    workspace.add_attempt(folder, {1: 2.0})
+    folder.attempts()[0].note("step-00000007.pt is damaged;\npassed over")
+    (problem,) = workspace.store.ingest().problems
+    assert problem == f"{folder.path.name}/attempt-001/notes.jsonl: step-00000007.pt is damaged; passed over"
+    folder.finish(workspace.result())
+    assert workspace.store.ingest().problems == ()
+
+
 def test_rewritten_metrics_replace_the_old_ones(workspace) -> None:
     folder = workspace.add_run(losses={1: 1.0, 2: 2.0, 3: 3.0})
     workspace.store.ingest()
@@ -273,3 +303,19 @@ def test_thousand_runs_are_read_in_seconds(workspace) -> None:
     again = time.perf_counter() - began
     assert read < 15, f"{read:.1f} s for 1,000 folders"  # 1.5 s on two idle cores
     assert again < 3, f"{again:.1f} s for 1,000 unchanged folders"  # 0.2 s
+
+
+def test_a_run_is_shown_with_the_machine_that_carried_it_out(workspace) -> None:
+    """Not with the one that planned it, whose hardware run.json has; the newest attempt's, where there are several."""
+    folder = workspace.create()
+    for name in ("first", "second"):
+        attempt = folder.claim_attempt()
+        machine = {"hardware": {"cpu": name}, "gpus": ["H100"] * 8, "ranks": 8, "versions": {"torch": "2.13"}}
+        attempt.record_machine(machine)
+    folder.claim_attempt()  # killed before it could tell
+    workspace.store.ingest()
+    ((hardware, gpus, versions),) = workspace.rows("SELECT hardware, gpus, versions FROM runs")
+    assert json.loads(hardware) == {"cpu": "second"}
+    assert json.loads(gpus) == ["H100"] * 8
+    assert json.loads(versions) == {"torch": "2.13"}
+    assert folder.machine()["ranks"] == 8

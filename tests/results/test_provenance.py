@@ -123,3 +123,9 @@ def test_installed_copy_inside_a_foreign_checkout_claims_no_commit(tmp_path: Pat
     found = provenance.collect()
     assert found["git_commit"] is None
     assert found["dirty"] is None
+
+
+def test_a_shipped_copy_tells_the_originals_commit(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setattr(provenance, "SOURCE_ROOT", tmp_path)
+    monkeypatch.setenv(provenance.GIT_STATE_VARIABLE, '{"git_commit": "abc", "dirty": true}')
+    assert provenance.git_state() == {"git_commit": "abc", "dirty": True}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.checkpoint import save_checkpoint
+from core.checkpoint import NEWEST_KEPT
 from core.complexity import num_parameters, training_flops
 from core.config import TrainConfig, paper_base, paper_big
 from results.run_folder import RunFolder
 from studies import plan as planning
-from studies import table1, table2, table3
+from studies import section5, table2, table3
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
 from studies.plan import Job, Plan, budget_warnings, make_plan, schedule, summary, tables
 from studies.prospects import printed_value, prospects
@@ -103,13 +102,24 @@ def test_finished_runs_give_the_machines_rate(workspace: Workspace, pretend: Pre
     runs = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base", "N2"))
     for run in runs:
         pretend(run, {"dev_ppl": 9.0})
-    finished = [(run.record, run.folder.result()) for run in runs]
+    finished = [(run.record, run.folder.result(), run.folder.machine()) for run in runs]
     (device,) = measured_devices(finished, SMOKE)
     rates = [training_flops(run.config.model, run.config.train, SMOKE.sentence_pieces) for run in runs]
     assert device.flops == pytest.approx(sum(rates) / 2)  # the median of two
     assert (device.type, device.measured, device.overhead) == (CPU, True, 1.0)
     assert "2 finished runs at smoke" in device.basis
     assert measured_devices(finished, SMALL) == []
+
+
+def test_the_rate_is_of_one_device_however_many_ranks_a_run_had(workspace: Workspace, pretend: Pretend) -> None:
+    (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
+    pretend(run, {"dev_ppl": 9.0})
+    (alone,), (on_cores,), (on_gpus,) = (
+        measured_devices([(run.record, run.folder.result(), machine)], SMOKE)
+        for machine in ({"ranks": 1, "gpus": []}, {"ranks": 4, "gpus": []}, {"ranks": 2, "gpus": ["H100", "H100"]})
+    )
+    assert (on_cores.type, alone.flops / on_cores.flops) == (CPU, pytest.approx(4))
+    assert (on_gpus.type, alone.flops / on_gpus.flops) == ("H100", pytest.approx(2))
 
 
 A100_FLOAT = Device("A100", "float32", 1.0, "stated")
@@ -163,15 +173,15 @@ def test_one_run_on_eight_gpus_takes_an_eighth_of_its_device_hours(workspace: Wo
 
 
 def test_disk_is_weights_that_stay_and_checkpoints_of_what_runs(workspace: Workspace) -> None:
-    """Weights are 4 bytes a number, a checkpoint has two moments of each beside them; three may lie there at once."""
-    assert inspect.signature(save_checkpoint).parameters["keep"].default == planning.KEPT_CHECKPOINTS
+    """Weights are 4 bytes a number, a checkpoint has two moments of each beside them; four may lie there at once."""
+    assert NEWEST_KEPT + 1 == planning.KEPT_CHECKPOINTS
     runs = plan_runs(table2.STUDY, PAPER, 1, workspace, ("base.ende", "big.ende"))
     plan = make_plan([(table2.STUDY, runs)], PAPER, 1, workspace, num_devices=8)
     base, big = (num_parameters(run.config.model) for run in runs)
     assert plan.total.disk_bytes == 4 * (base + big)
-    assert plan.peak_disk_bytes == 4 * (base + big) + big * (3 * 12 + 20 * 4)
+    assert plan.peak_disk_bytes == 4 * (base + big) + big * (4 * 12 + 20 * 4)
     both = make_plan([(table2.STUDY, runs)], PAPER, 1, workspace, num_devices=16)
-    assert both.peak_disk_bytes == plan.peak_disk_bytes + base * (3 * 12 + 5 * 4)
+    assert both.peak_disk_bytes == plan.peak_disk_bytes + base * (4 * 12 + 5 * 4)
 
 
 def test_what_is_done_costs_nothing_and_is_measured_by(workspace: Workspace, pretend: Pretend) -> None:
@@ -225,9 +235,9 @@ def test_b17_one_gpu_with_4096_tokens_is_another_budget(workspace: Workspace) ->
 
 
 def test_studies_without_runs_are_named(workspace: Workspace) -> None:
-    plan = planned(workspace, table1.STUDY, table3.STUDY)
+    plan = planned(workspace, section5.STUDY, table3.STUDY)
     assert [line.study for line in plan.lines] == ["table3"]
-    assert any(note.startswith("no runs of table1: ") for note in plan.notes)
+    assert any(note.startswith("no runs of section5: ") for note in plan.notes)
 
 
 def test_blocked_runs_have_a_price_and_say_what_is_missing(workspace: Workspace) -> None:
@@ -299,5 +309,5 @@ def test_nothing_is_expected_where_the_spread_or_the_effect_is_unknown() -> None
 
 
 def test_computed_quoted_and_awaited_claims_are_no_prospects() -> None:
-    assert prospects(table1.STUDY, PAPER, 3) == []
-    assert sum(prospect.claims for prospect in prospects(table2.STUDY, PAPER, 3)) == 10
+    assert prospects(section5.STUDY, PAPER, 3) == []
+    assert sum(prospect.claims for prospect in prospects(table2.STUDY, PAPER, 3)) == 14

@@ -1,61 +1,39 @@
-"""What is asked of Ray: refusals before anything starts, and the order of starts (test_end_to_end runs it)."""
+"""In what order runs are handed to Ray, and what comes before (test_end_to_end runs it)."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from results.run_folder import RunFolder, RunStatus, read_json, write_json
 from studies import schedule
 from studies.registry import get_study
 from studies.resources import Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import Scale
-from studies.schedule import ScheduleError, check_resources, run_on_ray
+from studies.schedule import run_on_ray
 
 Plan = Callable[..., list[PlannedRun]]
 
 
-def cluster(monkeypatch: pytest.MonkeyPatch, *nodes: dict[str, float]) -> None:
-    import ray
-
-    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": resources} for resources in nodes])
-
-
-@pytest.mark.parametrize(
-    ("asked", "nodes", "complaint"),
-    [
-        (Resources(1, 8), [{"CPU": 2}], "asks for 8 GPUs and this machine has none; use --gpus-per-trial 0"),
-        (Resources(1, 8), [{"CPU": 2, "GPU": 4}], "asks for 8 GPUs and the largest machine has 4; use .* 4 "),
-        (Resources(1, 8), [{"CPU": 64, "GPU": 4}] * 4, "asks for 8 GPUs and the largest machine has 4"),
-        (Resources(1, 0, 4), [{"CPU": 2}] * 4, r"4 processor cores \(4 ranks with 1 each\) and the largest .* 2"),
-        (Resources(2, 8), [{"CPU": 8, "GPU": 8}], r"16 processor cores \(8 ranks with 2 each\) and the largest .* 8"),
-        (Resources(4, 0), [{"CPU": 2}], "asks for 4 processor cores and the largest machine has 2"),
-    ],
-    ids=["no GPU", "too few", "enough on four machines but on none", "ranks", "cores of ranks on GPUs", "cores"],
-)
-def test_what_would_wait_forever_is_refused(
-    asked: Resources, nodes: list[dict], complaint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """B55."""
-    cluster(monkeypatch, *nodes)
-    with pytest.raises(ScheduleError, match=complaint):
-        check_resources(asked)
-
-
-@pytest.mark.parametrize("asked", [Resources(1, 0), Resources(2, 1), Resources(1, 0, 2)], ids=str)
-def test_what_fits_is_accepted(asked: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster(monkeypatch, {"CPU": 1}, {"CPU": 2, "GPU": 1})
-    check_resources(asked)
+@pytest.fixture(autouse=True)
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
+    monkeypatch.setattr(schedule, "nodes", list)
+    for check in ("check_resources", "check_disk", "check_nodes"):
+        monkeypatch.setattr(schedule, check, lambda *_: None)
+    monkeypatch.setattr(schedule, "prepare", lambda data, folder: None)
 
 
 def test_longest_run_starts_first_and_data_is_prepared_once(
     workspace: Workspace, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[object] = []
-    monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
-    monkeypatch.setattr(schedule, "check_resources", lambda resources: events.append("checked"))
+    monkeypatch.setattr(schedule, "check_resources", lambda resources, nodes: events.append("checked"))
     monkeypatch.setattr(schedule, "prepare", lambda data, folder: events.append(folder))
     monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: events.append([run.record.trial for run, _ in jobs]))
     runs = plan(workspace, "N2", "big", "base")
@@ -67,9 +45,6 @@ def test_what_measures_comes_after_what_trains(
     workspace: Workspace, plan: Plan, tiny: Scale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stages: list[tuple[list[str], list[int]]] = []
-    monkeypatch.setattr(schedule, "ray_session", lambda address: contextlib.nullcontext())
-    monkeypatch.setattr(schedule, "check_resources", lambda resources: None)
-    monkeypatch.setattr(schedule, "prepare", lambda data, folder: None)
     monkeypatch.setattr(
         schedule,
         "_fit",
@@ -80,3 +55,54 @@ def test_what_measures_comes_after_what_trains(
     jobs = [(run, sizes.of(run, tiny)) for run in [*probes, *plan(workspace, "base")]]
     run_on_ray(jobs, workspace)
     assert stages == [(["table3"], [1]), (["figure3", "figure3"], [0, 0])]
+
+
+def test_two_starts_of_one_study_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    """B53: under a name that is used, Tune would mix the new start into the old one. B69: names stay short."""
+    first, second = (schedule._new_experiment(Workspace(tmp_path), "table3") for _ in range(2))
+    assert first != second
+    assert first.is_dir()
+    assert second.is_dir()
+    assert len(first.name) < 40
+
+
+@pytest.mark.parametrize(
+    ("address", "gpus", "asked"), [(None, 0, False), (None, 1, True), ("10.0.0.1:6379", 0, True)], ids=str
+)
+def test_nodes_are_looked_at_where_there_are_several_or_gpus(
+    address: str | None, gpus: int, asked: bool, workspace: Workspace, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(schedule, "check_nodes", lambda *_: events.append("looked"))
+    monkeypatch.setattr(schedule, "_fit", lambda *_: events.append("started"))
+    run_on_ray([(run, Resources(1, gpus)) for run in plan(workspace, "base")], workspace, address)
+    assert events == ["looked", "started"][not asked :]
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_run_whose_process_died_or_never_came_keeps_the_reason(attempts: int, workspace: Workspace, plan: Plan) -> None:
+    (run,) = plan(workspace, "base")
+    for _ in range(attempts):
+        folder = RunFolder.create(workspace.runs, run.record)
+        started = folder.claim_attempt().started_file
+        write_json(started, read_json(started) | {"pid": 2**22 + 1})  # no such process
+    died = SimpleNamespace(
+        config={"job": {"record": run.record.to_json()}}, error="Traceback\nImportError: no such module"
+    )
+    schedule._record_deaths(workspace, [died])
+    assert run.folder.status() == RunStatus("failed", "its process died 3 times, last: ImportError: no such module")
+    assert len(run.folder.attempts()) == 1
+
+
+def test_run_that_ray_ended_for_want_of_memory_says_so_and_one_of_another_command_is_left(
+    workspace: Workspace, plan: Plan
+) -> None:
+    base, other = plan(workspace, "base", "h1")
+    RunFolder.create(workspace.runs, other.record).claim_attempt()  # this process lives
+    why = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\nMemory: 15/16 GB"
+    schedule._record_deaths(
+        workspace,
+        [SimpleNamespace(config={"job": {"record": run.record.to_json()}}, error=why) for run in (base, other)],
+    )
+    assert base.folder.status().reason.startswith("out of memory: its process died 3 times")
+    assert other.folder.status().status == "running"

@@ -67,6 +67,7 @@ def test_every_cell_has_a_counted_and_a_measured_claim() -> None:
         claims = [c for c in STUDY.claims if re.match(rf"Table 1, {re.escape(label)}, ", c.cell) and formula in c.cell]
         assert {bool(claim.compute) for claim in claims} == {True, False}, (label, formula)
     assert sum("sequential operations" in claim.cell for claim in STUDY.claims) == 8
+    assert STUDY.awaited == ()
 
 
 @pytest.mark.parametrize(

@@ -285,22 +285,22 @@ def test_threshold_on_a_difference_is_about_first_minus_second() -> None:
 
 def test_exponent_of_one_run_is_judged_by_the_error_of_its_fit() -> None:
     def fitted(error: float, degrees: int = 30) -> dict[str, Measurements]:
-        return {"first": Measurements({1: 1.95}, fits={1: Spread(error, degrees)})}
+        return {"first": Measurements({1: 1.95}, own_errors={1: Spread(error, degrees)})}
 
     # t(30, 99%) = 2.750: 1.95 +- 0.083 lies within 1.75 .. 2.25, 1.95 +- 0.275 does not.
     verdict = judge(GROWTH, UNKNOWN, fitted(0.03))
     assert (verdict.verdict, verdict.low) == ("agrees", pytest.approx(1.95 - 0.0825, abs=1e-4))
-    assert "1 seed, judged by a spread of 0.03 (the error of the fit)" in verdict.reason
+    assert "1 seed, judged by a spread of 0.03 (the error of a run's own value)" in verdict.reason
     assert judge(GROWTH, UNKNOWN, fitted(0.1)).verdict == "undecided"
     assert judge(GROWTH, UNKNOWN, {"first": Measurements({1: 1.95})}).verdict == "undecided"
 
 
 def test_exponents_of_several_runs_are_judged_by_the_larger_of_their_spread_and_the_fits() -> None:
     fits = {1: Spread(0.03, 4), 2: Spread(0.04, 4)}
-    verdict = judge(GROWTH, UNKNOWN, {"first": Measurements({1: 1.95, 2: 1.951}, fits=fits)})
+    verdict = judge(GROWTH, UNKNOWN, {"first": Measurements({1: 1.95, 2: 1.951}, own_errors=fits)})
     error = math.sqrt((0.03**2 + 0.04**2) / 2) / math.sqrt(2)
     assert verdict.high - verdict.measured == pytest.approx(stats.t.ppf(0.975, 8) * error)
-    apart = judge(GROWTH, UNKNOWN, {"first": Measurements({1: 1.5, 2: 2.5}, fits=fits)})
+    apart = judge(GROWTH, UNKNOWN, {"first": Measurements({1: 1.5, 2: 2.5}, own_errors=fits)})
     assert apart.verdict == "undecided"
 
 

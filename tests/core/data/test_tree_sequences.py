@@ -24,7 +24,8 @@ from core.data.treebanks import GRAMMAR_TREES, TREEBANK_SAMPLE
 from core.data.trees import Tree, format_tree, parse_line
 
 untimed = settings(deadline=None)
-FORMS = [TreeFormat(*switches) for switches in product([False, True], repeat=2)]
+BARE = TreeFormat(bare_words=True)
+FORMS = [*(TreeFormat(*switches) for switches in product([False, True], repeat=2)), BARE]
 WITH_WORDS = TreeFormat(keep_tags=True, keep_words=True)
 
 
@@ -76,6 +77,7 @@ def test_sequences_worked_by_hand() -> None:
     assert " ".join(linearise(made, TAGGED)) == "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
     assert " ".join(linearise(tree("(NP (DT a) (NN dog))"), WITH_WORDS)) == "(NP (DT a )DT (NN dog )NN )NP"
     assert " ".join(linearise(tree("(NP (DT a) x)"), TreeFormat(keep_words=True))) == "(NP (XX a )XX x )NP"
+    assert " ".join(linearise(made, BARE)) == "(S (NP John )NP (VP has (NP a dog )NP )VP . )S"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -128,6 +130,15 @@ def test_words_with_brackets_are_no_brackets() -> None:
     made = Tree("NP", (Tree("-LRB-", ("(",)), Tree("NN", (")NP",))))
     assert linearise(made, WITH_WORDS) == ["(NP", "(-LRB-", "-LRB-", ")-LRB-", "(NN", "-RRB-NP", ")NN", ")NP"]
     assert back(made, WITH_WORDS) == made
+
+
+def test_bare_words_have_neither_tags_nor_brackets() -> None:
+    with pytest.raises(ValueError, match="set neither keep_tags nor keep_words with it"):
+        TreeFormat(keep_tags=True, bare_words=True)
+    # One word is wrong and one is missing: the others stay where they are.
+    found, repairs = mended("(S (NP a cat )NP (VP . )VP )S", "a dog barks .", BARE)
+    assert found == "(S (NP (XX a) (XX dog)) (VP (XX barks) (XX .)))"
+    assert repairs == Repairs(wrong_leaves=1, missing_leaves=1)
 
 
 @pytest.mark.parametrize("tag", ["_", "(NN", ")"])

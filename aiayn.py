@@ -9,16 +9,17 @@ import dis
 import json
 import logging
 import os
+import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer.exceptions import TyperException
@@ -28,6 +29,9 @@ from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs, with_needed
 from studies.scales import SCALES, Scale, get_scale
 from studies.study import Study, no_such
+
+if TYPE_CHECKING:
+    from studies.submission import JobCluster
 
 app = typer.Typer(
     name="aiayn",
@@ -71,7 +75,10 @@ Home = Annotated[
     ),
 ]
 DEFAULT_HOME = Path("workspace")
-_INTERRUPTED = 130
+# As shells count: 128 and the signal.
+_INTERRUPTED, _TERMINATED = 130, 143
+_STOPPED = "stopped; what is done is kept, and the same command goes on from there"
+_HEADING_COLUMNS = 120
 _PACKAGES = ("aiayn", "core", "results", "studies", "reports", __name__)
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)
@@ -93,6 +100,15 @@ GpusPerTrial = Annotated[
 ]
 CpuRanks = Annotated[
     int, typer.Option("--cpu-ranks", min=1, help="Processes that train a trial together where it has no GPU.")
+]
+OomHalvings = Annotated[
+    int,
+    typer.Option(
+        "--oom-halvings",
+        min=0,
+        max=16,
+        help="How often a run that is out of memory goes on with half as large micro-batches, its updates the same.",
+    ),
 ]
 MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", min=1, help="Most trials at one time.")]
 CorpusName = Annotated[str, typer.Argument(help="A corpus, as in aiayn data list.")]
@@ -211,7 +227,9 @@ def plan(
     scale: ScaleName = "smoke",
     seeds: Seeds = 1,
     trial: Trials = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="GPUs there are, by default one trial's.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=1, max=1_000_000, help="GPUs there are, by default one trial's.")
+    ] = None,
     gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="Such as P100, A100, H100.")] = None,
     price: Annotated[float | None, typer.Option("--price", min=0, max=1e6, help="Of an hour of one GPU.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Every run, with its state.")] = False,
@@ -241,7 +259,7 @@ def plan(
         if markdown:
             print(_markdown(table.title, table.heads, table.rows))
         else:
-            print(table.title)
+            print(textwrap.fill(table.title, min(_HEADING_COLUMNS, shutil.get_terminal_size().columns)))
             _print_rows(table.heads, table.rows, as_json=False)
     print(summary(priced))
     for note in priced.notes:
@@ -277,6 +295,7 @@ def run(
     gpus_per_trial: GpusPerTrial = None,
     cpu_ranks: CpuRanks = 1,
     max_concurrent: MaxConcurrent = None,
+    oom_halvings: OomHalvings = 0,
     rerun: Rerun = False,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
@@ -293,7 +312,7 @@ def run(
 
     sizes = Sizes.parse(gpus_per_trial or (), cpu_ranks)
     planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
-    outcome = carry_out(planned, Workspace(home), get_scale(scale), sizes, address, max_concurrent, rerun)
+    outcome = carry_out(planned, Workspace(home), get_scale(scale), sizes, address, max_concurrent, rerun, oom_halvings)
     print(outcome.summary())
     raise typer.Exit(0 if outcome.complete else 1)
 
@@ -306,6 +325,7 @@ def reproduce(
     gpus_per_trial: GpusPerTrial = None,
     cpu_ranks: CpuRanks = 1,
     max_concurrent: MaxConcurrent = None,
+    oom_halvings: OomHalvings = 0,
     rerun: Rerun = False,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
@@ -322,7 +342,7 @@ def reproduce(
 
     workspace, sizes = Workspace(home), Sizes.parse(gpus_per_trial or (), cpu_ranks)
     planned = _plan(None, get_scale(scale), seeds, None, workspace)
-    outcome = carry_out(planned, workspace, get_scale(scale), sizes, address, max_concurrent, rerun)
+    outcome = carry_out(planned, workspace, get_scale(scale), sizes, address, max_concurrent, rerun, oom_halvings)
     print(outcome.summary())
     index = build_site(workspace.database, workspace.site, on_progress=_say)
     print(f"report: {index}")
@@ -330,8 +350,108 @@ def reproduce(
 
 
 @app.command()
+def submit(
+    dashboard: Annotated[str, typer.Option("--dashboard", help="The cluster's dashboard, http://HEAD:8265.")],
+    home: Annotated[str, typer.Option("--home", help="The workspace: a folder that all its nodes share.")],
+    studies: Annotated[list[str] | None, typer.Argument(help="Studies to run; without one, reproduce.")] = None,
+    scale: ScaleName = "smoke",
+    seeds: Seeds = 1,
+    trial: Trials = None,
+    gpus_per_trial: GpusPerTrial = None,
+    cpu_ranks: CpuRanks = 1,
+    max_concurrent: MaxConcurrent = None,
+    rerun: Rerun = False,
+    python: Annotated[str, typer.Option("--python", help="The interpreter on the head node.")] = "python",
+    detach: Annotated[bool, typer.Option("--detach", help="Do not follow the job's output.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Ctrl-C stops the job; without this it goes on.")] = False,
+    debug: Debug = False,
+) -> None:
+    """The same as run or reproduce, as a Ray job on a cluster: this source goes there, data and results stay there.
+
+    Its output is followed; Ctrl-C leaves it running, and aiayn status --dashboard URL comes back to it.
+
+    \b
+    Examples:
+      aiayn submit --scale paper --seeds 3 --dashboard http://head:8265 --home /shared/aiayn
+      aiayn submit table3 --trial base --dashboard http://head:8265 --home /shared/aiayn --detach
+    """
+    from studies.resources import Sizes
+    from studies.submission import JobCluster
+
+    if not home.startswith("/"):
+        raise ValueError(f"--home {home!r} is a folder of the cluster, not of here; give its whole path, /shared/aiayn")
+    if trial and not studies:
+        raise ValueError("--trial is of a study, and none is named; reproduce takes all")
+    chosen = get_scale(scale)
+    for name in studies or ():
+        for wanted in trial or ():
+            get_study(name).trial(wanted)
+        get_study(name)
+    Sizes.parse(gpus_per_trial or (), cpu_ranks)
+    arguments = ["run", *studies] if studies else ["reproduce"]
+    arguments += ["--address", "auto", "--home", home, "--scale", chosen.name, "--seeds", str(seeds)]
+    arguments += [part for each in trial or () for part in ("--trial", each)]
+    arguments += [part for each in gpus_per_trial or () for part in ("--gpus-per-trial", each)]
+    arguments += ["--cpu-ranks", str(cpu_ranks)] if cpu_ranks > 1 else []
+    arguments += ["--max-concurrent", str(max_concurrent)] if max_concurrent else []
+    arguments += ["--rerun"] if rerun else []
+    cluster = JobCluster(dashboard)
+    job = cluster.submit(arguments, python)
+    _say(f"job {job}; come back to it with: aiayn status --dashboard {dashboard} --job {job}")
+    if not detach:
+        _follow(cluster, job, cancel)
+
+
+def _follow(cluster: JobCluster, job: str, cancel: bool) -> None:
+    """Show a job's output until it ends, and end as it did; Ctrl-C leaves it, or stops it where that was asked for."""
+    try:
+        ended = cluster.follow(job, lambda text: print(text, end="", flush=True))
+    except KeyboardInterrupt:
+        if not cancel:
+            _say(f"job {job} goes on; aiayn status --dashboard {cluster.dashboard} --job {job} comes back to it")
+            raise typer.Exit(_INTERRUPTED) from None
+        cluster.stop(job)
+        _say(f"job {job} was stopped; what it has done is kept, and the same command goes on from there")
+        raise typer.Exit(_INTERRUPTED) from None
+    if ended.state != "SUCCEEDED":
+        _say(f"job {job} {ended.state.lower()}: {ended.message}")
+    raise typer.Exit(0 if ended.state == "SUCCEEDED" else 1)
+
+
+def _show_jobs(dashboard: str, job: str | None, follow: bool, cancel: bool, as_json: bool) -> None:
+    """The cluster's jobs; the newest one, or the one named, is followed, stopped, or shown with its last lines."""
+    from studies.submission import ENDED, JobCluster
+
+    cluster = JobCluster(dashboard)
+    if job is None and not follow and not cancel:
+        heads = ("job", "state", "started", "command", "message")
+        rows = [
+            (each.id, each.state, each.started and each.started.isoformat(timespec="seconds"), each.command,
+             "" if each.state == "SUCCEEDED" else each.message)
+            for each in cluster.jobs()
+        ]  # fmt: skip
+        _print_rows(heads, rows, as_json)
+        return
+    found = cluster.find(job)
+    if cancel:
+        cluster.stop(found.id)
+        _say(f"job {found.id} was asked to stop; what it has done is kept")
+    elif found.state in ENDED:
+        print(cluster.log(found.id), end="")
+        _say(f"job {found.id} {found.state.lower()}: {found.message}")
+    else:
+        _follow(cluster, found.id, cancel=False)
+
+
+@app.command()
 def status(
     all_: Annotated[bool, typer.Option("--all", help="Every run, also those that are done.")] = False,
+    dashboard: Annotated[
+        str | None, typer.Option("--dashboard", help="Jobs of the cluster with this dashboard, instead of runs.")
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Follow this job's output.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Follow the newest job's output.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Stop the job, or the newest one.")] = False,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -342,8 +462,14 @@ def status(
     Examples:
       aiayn status
       aiayn status --all --json
+      aiayn status --dashboard http://head:8265 --follow
     """
-    from studies.campaign import survey
+    if dashboard is None and (job or follow or cancel):
+        raise ValueError("--job, --follow and --cancel are about a cluster's jobs; name it with --dashboard")
+    if dashboard is not None:
+        _show_jobs(dashboard, job, follow, cancel, as_json)
+        return
+    from studies.survey import survey
 
     runs = survey(Workspace(home))
     if as_json or all_:
@@ -443,6 +569,7 @@ def query(
       aiayn query "SHOW TABLES"
     """
     from results.output import format_of, write
+    from results.query import confined
     from results.query import query as ask
 
     if sql is None and not rebuild:
@@ -450,7 +577,9 @@ def query(
     store = _store(home, rebuild=rebuild)
     if sql is None:
         return
-    answer = ask(store, _read_sql() if sql == "-" else sql)
+    question = _read_sql() if sql == "-" else sql
+    with confined():
+        answer = ask(store, question)
     write(answer, format_.value if format_ else format_of(output), output)
 
 
@@ -779,27 +908,92 @@ def translate(
       echo "The old teacher sleeps." | aiayn translate table3/base
       aiayn translate 3f2a source.txt -o target.txt
     """
-    from core.data.progress import progress
     from studies.trained import find_run, load_run
-    from studies.translation import LineTranslator, read_chunks
+    from studies.translation import LineTranslator
 
     trained = load_run(find_run(Workspace(home), run))
-    settings = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
-    decode = replace(trained.config.decode, **{name: value for name, value in settings.items() if value is not None})
-    translator = LineTranslator(trained, decode)
+    if trained.config.data.task == "parsing":
+        name = f"{trained.record.study}/{trained.record.trial}"
+        raise ValueError(f"{name} writes trees; use aiayn parse {trained.record.run}")
+    translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
+    for _ in _written_lines("translate", file, output, translator, lambda one: _as_line(one, one.output, as_json)):
+        pass
+
+
+def _written_lines(
+    verb: str, file: Path | None, output: Path | None, worker: Any, as_line: Callable[[Any], str]
+) -> Iterator[Sequence[Any]]:
+    """Hand a text's lines to a worker and write what comes back, as it comes; then give it to the caller too.
+
+    The worker has `check`, which reads a file beforehand, and a method named `verb` that takes chunks of lines.
+    """
+    from core.data.progress import progress
+    from studies.translation import read_chunks
+
     once = file is None or file.is_fifo() or file.is_char_device()  # what cannot be read twice
-    total = None if once else translator.check(file)
+    total = None if once else worker.check(file)
     typed = file is None and sys.stdin.isatty()  # a bar would get between a person's keys
     with (
         _written(output) as stream,
-        nullcontext(lambda _: None) if typed else progress("translate", total) as on_lines,
-        closing(translator.translate(read_chunks(file))) as translated,
+        nullcontext(lambda _: None) if typed else progress(verb, total) as on_lines,
+        closing(getattr(worker, verb)(read_chunks(file))) as results,
     ):
-        for ready in translated:
-            texts = (json.dumps(asdict(one), ensure_ascii=False) if as_json else one.output for one in ready)
-            stream.write("".join(f"{text}\n" for text in texts))
+        for ready in results:
+            stream.write("".join(f"{as_line(one)}\n" for one in ready))
             stream.flush()
             on_lines(len(ready))
+            yield ready
+
+
+def _as_line(fields: Any, text: str, as_json: bool) -> str:
+    return json.dumps(asdict(fields), ensure_ascii=False) if as_json else text
+
+
+@app.command()
+def parse(
+    run: Annotated[str, typer.Argument(help="A finished parser: its id, the beginning of it, or STUDY/TRIAL.")],
+    file: Annotated[Path | None, typer.Argument(help="Sentences to parse; without it standard input.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    draw: Annotated[Path | None, typer.Option("--draw", help="Draw the trees too: FILE.svg.", dir_okay=False)] = None,
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Blanks separate the words already.")] = False,
+    beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
+    extra: Annotated[int | None, typer.Option("--extra", min=1, help="Most output: input + so many pieces.")] = None,
+    as_json: AsJson = False,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Parse sentences with a finished run of Table 4: a tree a line, in labelled brackets.
+
+    Text is UTF-8, one sentence a line, and is cut into words as in the Penn Treebank. Every tree is over exactly the
+    words of its line: an output that is no such tree is repaired, which --json tells. An empty line has an empty line.
+    From a pipe, what has arrived is parsed before more is waited for.
+
+    \b
+    Examples:
+      echo "The old teacher sleeps." | aiayn parse table4/wsj_only
+      aiayn parse table4/wsj_only text.txt -o trees.mrg --draw trees.svg
+    """
+    from reports.trees import require_svg, save_trees
+    from studies.parsing import LineParser
+    from studies.trained import find_run, load_run
+
+    if draw is not None:
+        require_svg(draw)
+    trained = load_run(find_run(Workspace(home), run))
+    parser = LineParser(trained, _decode_settings(trained.config.decode, beam, alpha, extra), tokenised)
+    drawn: list[str] = []
+    for ready in _written_lines("parse", file, output, parser, lambda one: _as_line(one, one.tree, as_json)):
+        if draw is not None:
+            drawn += filter(None, (one.tree for one in ready))
+    if draw is not None:
+        save_trees(draw, drawn)
+
+
+def _decode_settings(settings: Any, beam: int | None, alpha: float | None, extra: int | None) -> Any:
+    """A run's settings of the search, with those that were given in their place."""
+    given = {"beam_size": beam, "length_penalty": alpha, "max_extra_pieces": extra}
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager
@@ -916,6 +1110,39 @@ def doctor(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = Fa
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 
 
+@app.command()
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Free it; without this nothing is touched.")] = False,
+    other_code: Annotated[
+        bool, typer.Option("--other-code", help="Also checkpoints of unfinished runs that other code began.")
+    ] = False,
+    set_aside: Annotated[bool, typer.Option("--set-aside", help="Also the runs that --rerun has put aside.")] = False,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """What could be freed: checkpoints that nobody needs, and what killed commands left behind.
+
+    Nothing goes that belongs to a finished run, to one that is under way, or that an unfinished one would go on from.
+
+    \b
+    Examples:
+      aiayn clean
+      aiayn clean --yes
+    """
+    from studies.clean import find_waste, remove
+
+    waste = find_waste(Workspace(home), other_code, set_aside)
+    _print_rows(("what", "path", "bytes"), [(w.kind, str(w.path), w.bytes) for w in waste], as_json)
+    total = sum(w.bytes for w in waste)
+    if yes:
+        _say(f"freed {remove(waste):,} bytes in {len(waste)} places")
+    elif waste:
+        _say(f"{total:,} bytes in {len(waste)} places could be freed, with --yes; nothing was touched")
+    else:
+        _say("there is nothing to free")
+
+
 def _store(home: Path, rebuild: bool = False):
     """The workspace's database, brought up to date with its run folders and with verdicts on them."""
     from studies.scorecard import open_store
@@ -1026,11 +1253,13 @@ def main() -> None:
         _say(f"{error.format_message().rstrip('.')}; see: {context.command_path if context else 'aiayn'} --help")
         code = 2
     except (typer.Abort, KeyboardInterrupt):
-        _say("stopped; what is done is kept, and the same command goes on from there")
+        _say(_STOPPED)
         code = _INTERRUPTED
     except SystemExit as end:
         # So typer and rich end where the reader of a pipe had enough; that is no error of ours.
         code = 0 if isinstance(end.__context__, OSError) else end.code
+        if code == _TERMINATED:
+            _say(_STOPPED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -1067,7 +1296,7 @@ def _exit_code(error: Exception) -> int:
     from studies.preflight import ScheduleError
 
     # By name, because the class lives beside torch, which most commands never load.
-    damaged = type(error).__name__ == "CheckpointError"
+    damaged = "CheckpointError" in (kind.__name__ for kind in type(error).__mro__)
     refused = isinstance(error, ValueError) and _raised_here(error)
     return 2 if damaged or refused or isinstance(error, (DataError, ResultsError, ScheduleError)) else 1
 

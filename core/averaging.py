@@ -79,7 +79,7 @@ def average_members(paths: Sequence[Path], run: str) -> Average:
     last: Mapping[str, Tensor] = {}
     members = []
     for path in paths:
-        payload = load_payload(path)
+        payload = load_payload(path, remedy="run it again from the beginning with --rerun")
         if payload.get("run") != run:
             raise CheckpointError(f"{path} belongs to run {payload.get('run')}, not to {run}; it is not averaged")
         weights = payload["model"]

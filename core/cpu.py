@@ -52,10 +52,12 @@ def in_own_types(function: Callable) -> Callable:
 def mkl_is_slow() -> bool:
     """Whether torch's float32 products, which are MKL's, stay below the processor's rate and oneDNN's do not.
 
-    MKL keeps to AVX2 on processors of another maker; with AVX-512 oneDNN is then nearly twice as fast. On Intel's the
-    two are level.
+    MKL keeps to AVX2 on processors of another maker; with AVX-512 oneDNN is then nearly twice as fast. On Intel's, and
+    on those without AVX-512, the two are level.
     """
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
+        return False
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
     try:
         return "GenuineIntel" not in Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -63,9 +65,23 @@ def mkl_is_slow() -> bool:
         return False
 
 
-def through_onednn(x: Tensor) -> bool:
-    """Whether float32 products with `x` are oneDNN's."""
+# For each new shape oneDNN makes code, which takes 0.3 to 1.5 ms, and in training nearly every shape is new. Products
+# of fewer multiplications than this take less time than that.
+_FEWEST_MULTIPLICATIONS = 2**25
+
+
+def prefers_onednn(x: Tensor) -> bool:
+    """Whether float32 products with `x` are oneDNN's wherever their shapes come again."""
     return x.dtype == torch.float32 and x.device.type == "cpu" and mkl_is_slow()
+
+
+def through_onednn(x: Tensor, outputs: int) -> bool:
+    """Whether the product of `x` (n, i) that makes (n, outputs) is oneDNN's."""
+    return prefers_onednn(x) and _is_large(x, outputs)
+
+
+def _is_large(x: Tensor, outputs: int) -> bool:
+    return x.numel() * outputs >= _FEWEST_MULTIPLICATIONS
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
@@ -75,17 +91,17 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = 
 
 def times_transposed(x: Tensor, weight: Tensor) -> Tensor:
     """x (n, i) @ weight (o, i).T."""
-    return _onednn(x, weight) if through_onednn(x) else torch.mm(x, weight.t())
+    return _onednn(x, weight) if through_onednn(x, weight.size(0)) else torch.mm(x, weight.t())
 
 
 def times(grad: Tensor, weight: Tensor) -> Tensor:
     """grad (n, o) @ weight (o, i): the gradient of a product's input."""
-    return _onednn(grad, weight.t()) if through_onednn(grad) else torch.mm(grad, weight)
+    return _onednn(grad, weight.t()) if through_onednn(grad, weight.size(1)) else torch.mm(grad, weight)
 
 
 def transposed_times(grad: Tensor, x: Tensor) -> Tensor:
     """grad (n, o).T @ x (n, i): the gradient of a product's weight, (o, i)."""
-    if not through_onednn(grad):
+    if not through_onednn(grad, x.size(1)):
         return torch.mm(grad.t(), x)
     # oneDNN's call copies its first operand into rows, so that is the narrower one.
     if grad.size(1) <= x.size(1):
@@ -95,10 +111,22 @@ def transposed_times(grad: Tensor, x: Tensor) -> Tensor:
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
     """x @ weight.T + bias, with relu where asked for."""
-    if torch.backends.mkldnn.is_available() and x.dtype in (torch.float32, torch.bfloat16):
+    if _fuses(x, weight.size(0)):
         return _onednn(x, weight, bias, relu)
     out = torch.addmm(bias, x, weight.t())
     return out.relu_() if relu else out
+
+
+def _fuses(x: Tensor, outputs: int) -> bool:
+    """Whether oneDNN makes this product at no loss, so that bias and relu cost nothing.
+
+    In bfloat16 all products are its own, on processors for which it has them.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return False
+    if x.dtype == torch.bfloat16:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return x.dtype == torch.float32 and _is_large(x, outputs)
 
 
 def _column_sums(grad: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class _Matrix:
 
     def __init__(self, *weights: Tensor, bias: Tensor | None = None) -> None:
         stacked = torch.cat([weight.detach() for weight in weights])
-        self._bias, self._through_onednn = bias, cpu.through_onednn(stacked)
+        self._bias, self._through_onednn = bias, cpu.prefers_onednn(stacked)
         if self._through_onednn:
             self._matrix = torch.ops.mkldnn._reorder_linear_weight(stacked.contiguous(), _USUAL_ROWS)
         else:

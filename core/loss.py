@@ -122,7 +122,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 def _add_transposed_product(total: Tensor, grad: Tensor, x: Tensor) -> None:
     """total (V, d) += grad (n, V).T @ x (n, d)."""
-    if total.dtype == x.dtype and not cpu.through_onednn(x):
+    if total.dtype == x.dtype and not cpu.through_onednn(x, grad.size(1)):
         total.addmm_(grad.t(), x)
     else:
         total += cpu.transposed_times(grad, x)

@@ -97,7 +97,7 @@ def draw_order(random: np.random.Generator, number: int, held_out: bool) -> Exam
     return Examples(_full(src), names[:, :1])
 
 
-CONTEXT_CLASSES, CONTEXT_LENGTHS = 4, (6, 10)
+CONTEXT_CLASSES, CONTEXT_FORMS, CONTEXT_LENGTHS = 4, 2, (3, 6)
 
 
 def draw_context(random: np.random.Generator, number: int, held_out: bool) -> Examples:
@@ -105,10 +105,10 @@ def draw_context(random: np.random.Generator, number: int, held_out: bool) -> Ex
     tells anything (a Latin square). Before the first word is a class 0."""
     low, high = CONTEXT_LENGTHS
     lengths = random.integers(low, high + 1, number)
-    words = random.integers(0, 4 * CONTEXT_CLASSES, (number, high))
+    words = random.integers(0, CONTEXT_FORMS * CONTEXT_CLASSES, (number, high))
     classes = words % CONTEXT_CLASSES
     before = np.pad(classes, ((0, 0), (1, 0)))[:, :-1]
-    labels = FIRST_ID + 4 * CONTEXT_CLASSES + (classes + before) % CONTEXT_CLASSES
+    labels = FIRST_ID + CONTEXT_FORMS * CONTEXT_CLASSES + (classes + before) % CONTEXT_CLASSES
     return Examples(_ended(FIRST_ID + words, lengths), _ended(labels, lengths))
 
 
@@ -125,7 +125,7 @@ def draw_length(random: np.random.Generator, number: int, held_out: bool) -> Exa
     return Examples(_ended(src, lengths), names[:, None])
 
 
-COPIED_WORDS, COPIED_LENGTHS = 4, (2, 5)
+COPIED_WORDS, COPIED_LENGTHS = 4, (2, 4)
 
 
 def draw_output(random: np.random.Generator, number: int, held_out: bool) -> Examples:
@@ -143,20 +143,31 @@ def draw_output(random: np.random.Generator, number: int, held_out: bool) -> Exa
     return Examples(_ended(FIRST_ID + forms, lengths), tgt)
 
 
-RECALL_PAIRS, RECALL_KEYS, RECALL_VALUES = 16, 16, 4
+RECALL_LENGTH, RECALL_KEYS, RECALL_VALUES, FAR = 16, 8, 4, 13
 
 
 def draw_recall(random: np.random.Generator, number: int, held_out: bool) -> Examples:
-    """Pairs of a key and a value, each pair one piece, every key once; then a key; the answer is its value."""
-    keys = random.permuted(np.tile(np.arange(RECALL_KEYS), (number, 1)), axis=1)[:, :RECALL_PAIRS]
+    """Pairs of a key and a value, one piece each and each key once, among blanks; then a key; the answer is its
+    value.
+
+    In training any number of the pairs is left blank too, so that there are easy examples to begin with; held out are
+    inputs with all of them.
+    """
+    blank = FIRST_ID + RECALL_VALUES
+    query = blank + 1
+    keys = random.permuted(np.tile(np.arange(RECALL_KEYS), (number, 1)), axis=1)
     values = random.integers(0, RECALL_VALUES, keys.shape)
-    asked = random.integers(0, RECALL_PAIRS, number)
-    rows = np.arange(number)
-    first_query = FIRST_ID + RECALL_VALUES
-    queries = first_query + keys[rows, asked]
-    pairs = first_query + RECALL_KEYS + keys * RECALL_VALUES + values
-    src = np.concatenate((pairs, queries[:, None]), axis=1)
-    return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_PAIRS - asked)
+    pairs = query + RECALL_KEYS + keys * RECALL_VALUES + values
+    asked, rows = random.integers(0, RECALL_KEYS, number), np.arange(number)
+    if not held_out:
+        is_blank = random.random(keys.shape) < random.random((number, 1))
+        is_blank[rows, asked] = False
+        pairs[is_blank] = blank
+    src = np.full((number, RECALL_LENGTH + 1), blank)
+    places = random.permuted(np.tile(np.arange(RECALL_LENGTH), (number, 1)), axis=1)[:, :RECALL_KEYS]
+    np.put_along_axis(src, places, pairs, axis=1)
+    src[:, -1] = query + keys[rows, asked]
+    return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_LENGTH - places[rows, asked])
 
 
 MARKED_LENGTH, MARKED_SYMBOLS = 24, 8
@@ -207,13 +218,13 @@ TASKS = (
     ),
     ProbeTask(
         "recall",
-        f"{RECALL_PAIRS} pairs of a key and one of {RECALL_VALUES} values, then a key: its value, from a distance of "
-        f"{3 * RECALL_PAIRS // 4 + 1} pieces on",
+        f"{RECALL_KEYS} pairs of a key and one of {RECALL_VALUES} values among blanks, {RECALL_LENGTH} pieces in all, "
+        f"then a key: its value, where the pair lies {FAR} or more pieces back",
         "label",
         1 / RECALL_VALUES,
         draw_recall,
-        RECALL_PAIRS + 2,
-        far=3 * RECALL_PAIRS // 4 + 1,
+        RECALL_LENGTH + 2,
+        far=FAR,
     ),
     ProbeTask(
         "marked",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -143,7 +144,9 @@ class Trainer:
         seed: int,
         device: torch.device,
         ranks: Ranks = ALONE,
+        micro_batch_parts: int = 1,
     ) -> None:
+        """`micro_batch_parts` cuts each micro-batch into so many, for want of memory; updates stay the same."""
         torch.manual_seed(seed)
         self.run, self.config, self.device, self.ranks = run, config, device, ranks
         self.train_split, self.dev_split = train_split, dev_split
@@ -163,6 +166,7 @@ class Trainer:
             fused=True,
         )
         self.stream = UpdateStream(train_split, config.train, seed)
+        self._parts = micro_batch_parts
         self.step = 0
         self.seconds = 0.0
         self._window = Window()
@@ -178,6 +182,9 @@ class Trainer:
             whole = self.stream.next_update()
             num_pieces = sum(int(split.tgt_lengths[indices].sum()) for indices in whole)
             micro_batches = whole if world_size == 1 else share(whole, split, self.ranks.rank, world_size)
+            micro_batches = [
+                part for batch in micro_batches for part in np.array_split(batch, min(self._parts, len(batch)))
+            ]
         self.optimizer.zero_grad(set_to_none=True)
         sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # loss, nll
         for number, indices in enumerate(micro_batches, start=1):
@@ -282,7 +289,8 @@ class Trainer:
 
     def _log_evaluation(self, on_metrics: OnMetrics) -> None:
         started = time.perf_counter()
-        evaluation = evaluate(self.model, self.dev_split, self.config.train.micro_batch_tokens, self.ranks)
+        max_tokens = max(1, self.config.train.micro_batch_tokens // self._parts)
+        evaluation = evaluate(self.model, self.dev_split, max_tokens, self.ranks)
         seconds = time.perf_counter() - started
         values = {"nll": evaluation.nll, "ppl": evaluation.perplexity, "seconds_evaluation": seconds}
         on_metrics(self.step, "dev", values, self.seconds)

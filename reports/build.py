@@ -16,7 +16,7 @@ from typing import Any
 from reports import data, method, notebook, tables
 from reports.index import scorecard
 from reports.notebook import ReportError
-from reports.pages import ATTENTION_STUDIES, EXPLORED_STUDY, HEADS_PAGE, Fragment, render
+from reports.pages import EXPLORED_STUDY, HEADS_PAGE, READS_RUNS, Fragment, render
 from reports.run_pages import build_run_pages
 from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
@@ -104,19 +104,25 @@ def _build_study_pages(
     scales = {study: _scales_of(EXPLORED_STUDY if study == HEADS_PAGE else study, database) for study in studies}
     bodies: dict[tuple[str, str], Fragment] = {}
     failures = []
+    kernels = notebook.Kernels()
 
     def body(study: str, scale: str) -> Fragment:
         say(f"{study} at {scale} scale: running the notebook")
-        return _run_notebook(study, scale, database, runs, output, say)
+        return _run_notebook(study, scale, database, runs, output, say, kernels)
 
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as kernels:
-        waiting = {kernels.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
-        for finished in as_completed(waiting):
-            study, scale = waiting[finished]
-            try:
-                bodies[study, scale] = finished.result()
-            except ReportError as error:
-                failures.append(str(error))
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, MOST_KERNELS)) as pool:
+        waiting = {pool.submit(body, study, scale): (study, scale) for study in studies for scale in scales[study]}
+        try:
+            for finished in as_completed(waiting):
+                study, scale = waiting[finished]
+                try:
+                    bodies[study, scale] = finished.result()
+                except ReportError as error:
+                    failures.append(str(error))
+        except BaseException:  # such as Ctrl-C, which reaches neither threads nor kernels
+            pool.shutdown(wait=False, cancel_futures=True)
+            kernels.end()
+            raise
     for study in studies:
         built = [scale for scale in SCALES if (study, scale) in bodies]
         siblings = [{"scale": scale, "href": _page(output, study, scale).name} for scale in built]
@@ -148,7 +154,7 @@ def _notebook_of(study: str, runs: Path) -> tuple[Path, dict[str, str]]:
     own = NOTEBOOKS / f"{study}.ipynb"
     if not own.exists():
         return NOTEBOOKS / "study.ipynb", {"study": study}
-    return own, {"runs": str(runs)} if study in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
+    return own, {"runs": str(runs)} if study in READS_RUNS else {}
 
 
 def _check_studies(studies: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -174,13 +180,19 @@ def _scales_of(study: str, database: Path) -> list[str]:
 
 
 def _run_notebook(
-    study: str, scale: str, database: Path, runs: Path, output: Path, say: Callable[[str], None]
+    study: str,
+    scale: str,
+    database: Path,
+    runs: Path,
+    output: Path,
+    say: Callable[[str], None],
+    kernels: notebook.Kernels,
 ) -> Fragment:
     failed_copy = output / f"{study}-{scale}.failed.ipynb"
     failed_copy.unlink(missing_ok=True)
     path, more = _notebook_of(study, runs)
     parameters = {"database": str(database), "scale": scale} | more
-    return Fragment(notebook.to_html(notebook.execute(path, parameters, failed_copy, on_progress=say)))
+    return Fragment(notebook.to_html(notebook.execute(path, parameters, failed_copy, say, kernels)))
 
 
 def _write_page(path: Path, snapshot: Mapping[str, Any], template: str, context: Mapping[str, Any]) -> None:

@@ -112,6 +112,18 @@ def table4(database: Path | str, scale: str) -> list[Row]:
     )
 
 
+def capabilities(database: Path | str, scale: str) -> list[Row]:
+    """The capability table at one scale, row by row: each cell as lectures have it and as its probe measured it."""
+    return read(
+        database,
+        """
+        SELECT capabilities.* FROM capabilities JOIN published_capabilities AS published USING (property, model)
+        WHERE scale = ? ORDER BY published.position
+        """,
+        [scale],
+    )
+
+
 def curves(database: Path | str, study: str, scale: str, split: str, name: str) -> list[Row]:
     """One metric over the steps of a study's latest runs: trial, seed, step, value (None where it was not finite)."""
     return read(

@@ -138,6 +138,46 @@ def bleu_against_cost(database: Path | str, scale: str) -> Fragment:
     return render("figure.html", panels=panels, panel_width="26rem", caption="As published: BLEU on newstest2014.")
 
 
+def recall_by_distance(database: Path | str, scale: str) -> Fragment:
+    """How often each kind of model recalls what lies so many pieces back: the mean over seeds, and chance."""
+    labels = {row["model"]: row["model_label"] for row in data.capabilities(database, scale)}
+    found = [row for row in data.study_scores(database, "capabilities", scale) if row["name"] == "recall_skill"]
+    points = pd.DataFrame(
+        [
+            {"model": labels[row["trial"]], "distance": point["distance"], "accuracy": point["accuracy"]}
+            for row in found
+            for point in row["details"].get("by_distance", ())
+        ]
+    )
+    if points.empty:
+        return Fragment('<p class="empty">No model has been asked to recall anything yet.</p>')
+    chance = found[0]["details"]["chance"]
+    models = [label for label in labels.values() if (points["model"] == label).any()]
+    colors = dict(zip(models, SERIES, strict=False))
+    with drawing(7.2, 3.8) as (figure, axes):
+        sns.lineplot(
+            data=points, x="distance", y="accuracy", hue="model", hue_order=models, palette=colors, style="model",
+            style_order=models, dashes=dict(zip(models, ("", *DASHES), strict=False)), errorbar=("pi", 100),
+            err_kws={"alpha": 0.13, "linewidth": 0}, ax=axes,
+        )  # fmt: skip
+        axes.axhline(chance, color=MUTED, linewidth=1)
+        axes.annotate("chance", (1, chance), (0, -11), textcoords="offset points", fontsize=8, color=MUTED)
+        axes.set_ylim(0, 1.04)
+        axes.xaxis.set_major_locator(MaxNLocator(9, integer=True))
+        axes.set_xlabel("pieces between what is asked for and the question")
+        axes.set_ylabel("accuracy")
+        axes.legend(title=None, loc="center left", bbox_to_anchor=(1, 0.5))
+        means = points.groupby(["model", "distance"])["accuracy"].mean()
+        words = "Accuracy of recall by distance: " + "; ".join(
+            f"{model} {number(means[model].iloc[0], 2)} at {means[model].index[0]}, "
+            f"{number(means[model].iloc[-1], 2)} at {means[model].index[-1]}"
+            for model in models
+        )
+        recall = panel(figure, f"capabilities-{scale}-recall", words)
+    caption = "Mean over seeds; the band reaches from seed to seed. What forgets falls from left to right."
+    return render("figure.html", panels=[recall], panel_width="min(44rem, 100%)", caption=caption)
+
+
 def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     """Development perplexity by training step: one panel per group of Table 3's rows with base in each, or one in all.
 

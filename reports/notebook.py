@@ -10,8 +10,11 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +30,50 @@ class ReportError(Exception):
     """A report could not be made; the message is one line for a person."""
 
 
+class Kernels:
+    """The kernels that run, whichever threads started them, so that all can be ended at once."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._processes: set[int] = set()
+        self._lock = threading.Lock()
+
+    def add(self, process: int) -> None:
+        """Know of one more kernel; it ends at once where all others were ended."""
+        with self._lock:
+            self._processes.add(process)
+            if self.ended:
+                _kill(process)
+
+    def remove(self, process: int) -> None:
+        """Forget a kernel that has ended: its number may pass to another process."""
+        with self._lock:
+            self._processes.discard(process)
+
+    def end(self) -> None:
+        """End all kernels, and those that start from now on."""
+        with self._lock:
+            self.ended = True
+            for process in self._processes:
+                _kill(process)
+
+
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
 def execute(
-    path: Path, parameters: Mapping[str, Any], failed_copy: Path, on_progress: Callable[[str], None] | None = None
+    path: Path,
+    parameters: Mapping[str, Any],
+    failed_copy: Path,
+    on_progress: Callable[[str], None] | None = None,
+    kernels: Kernels | None = None,
 ) -> NotebookNode:
     """Run the notebook `path` with `parameters` in a fresh kernel and return it with its outputs.
 
     The template is only read. Where a cell fails, the half-run notebook is kept at `failed_copy` to look into.
+    `kernels` is told of the kernel, so that another thread can end it.
 
     Raises:
         ReportError: the template is unfit, a cell failed or ran too long, or the kernel died.
@@ -41,7 +82,7 @@ def execute(
     with tempfile.TemporaryDirectory(prefix="aiayn-report-") as scratch:
         running = Path(scratch) / "running.ipynb"
         try:
-            executed = _run(notebook, parameters, running, Path(scratch), on_progress)
+            executed = _run(notebook, parameters, running, Path(scratch), on_progress, kernels or Kernels())
         except ReportError as error:
             if not running.exists():
                 raise
@@ -105,6 +146,7 @@ def _run(
     running: Path,
     scratch: Path,
     on_progress: Callable[[str], None] | None,
+    kernels: Kernels,
 ) -> NotebookNode:
     """Execute, saving to `running` after each cell; a kernel that dies gets one more try."""
     import papermill
@@ -120,7 +162,7 @@ def _run(
                 parameters=dict(parameters),
                 kernel_name="python3",
                 language="python",
-                kernel_manager_class=_kernel_manager(scratch),
+                kernel_manager_class=_kernel_manager(scratch, kernels),
                 start_timeout=KERNEL_START_TIMEOUT_SECONDS,
                 execution_timeout=CELL_TIMEOUT_SECONDS,
                 progress_bar=False,
@@ -131,6 +173,8 @@ def _run(
         except CellTimeoutError as error:
             raise ReportError(f"a cell ran for more than {CELL_TIMEOUT_SECONDS} s and was stopped") from error
         except (DeadKernelError, ZMQError, RuntimeError) as error:
+            if kernels.ended:
+                raise ReportError("its kernel was ended") from error
             why = _last_words(scratch) or _first_line(str(error))
             if not attempts_left:
                 raise ReportError(f"its kernel died twice ({why})") from error
@@ -139,7 +183,7 @@ def _run(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _kernel_manager(scratch: Path) -> type:
+def _kernel_manager(scratch: Path, kernels: Kernels) -> type:
     from jupyter_client.manager import AsyncKernelManager
 
     paths = [str(Path(__file__).parent.parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -154,10 +198,17 @@ def _kernel_manager(scratch: Path) -> type:
 
         def __init__(self, **kwargs: Any) -> None:
             super().__init__(**{"transport_encryption": "required"} | kwargs)
+            self._process = 0
 
         async def start_kernel(self, **kwargs: Any) -> None:
             with (scratch / KERNEL_LOG).open("ab") as log:
                 await super().start_kernel(**{"env": environment, "stdout": log, "stderr": log} | kwargs)
+            self._process = self.provisioner.pid
+            kernels.add(self._process)
+
+        async def _async_cleanup_resources(self, restart: bool = False) -> None:
+            kernels.remove(self._process)
+            await super()._async_cleanup_resources(restart)
 
     return ReportKernelManager
 

@@ -53,8 +53,9 @@ VERDICTS: dict[str, VerdictStyle] = {
 # its weights can be explored on another.
 EXPLORED_STUDY = "figure5"
 HEADS_PAGE = "heads"
-# Studies whose notebooks draw what run folders hold.
 ATTENTION_STUDIES = ("figure3", "figure4", EXPLORED_STUDY)
+# Pages whose notebooks draw what run folders hold.
+READS_RUNS = (*ATTENTION_STUDIES, HEADS_PAGE, "table4")
 
 
 class Fragment(str):

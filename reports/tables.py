@@ -147,6 +147,19 @@ def table4(database: Path | str, scale: str) -> Fragment:
     return render("table4.html", rows=data.table4(database, scale), scale=scale)
 
 
+def capabilities(database: Path | str, scale: str) -> Fragment:
+    """The lectures' capability table: each cell as they have it, and as its probe measured it."""
+    cells = data.capabilities(database, scale)
+    rows = [
+        {"label": label, "cells": list(row), "task": next((cell["task"] for cell in row if cell["task"]), None)}
+        for label, row in ((label, list(group)) for label, group in groupby(cells, key=lambda cell: cell["label"]))
+    ]
+    models = [(cell["model_label"], cell["seeds"], cell["failed"]) for cell in rows[0]["cells"]] if rows else []
+    differing = [cell for cell in cells if None not in (cell["published"], cell["measured"])]
+    differing = [cell for cell in differing if cell["published"] != cell["measured"]]
+    return render("capabilities.html", rows=rows, models=models, scale=scale, differing=differing)
+
+
 def runs(database: Path | str, study: str, scale: str) -> Fragment:
     """Where a study's numbers come from: runs, seeds, data, code, hardware, time, and how to run it again."""
     rows = data.runs(database, study, scale)

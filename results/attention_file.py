@@ -193,4 +193,7 @@ def load(path: Path) -> AttentionFile:
     except FileNotFoundError:
         raise ResultsError(f"{path} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ResultsError(f"{path} holds no attention weights that can be read ({error})") from error
+        raise ResultsError(
+            f"{path} is damaged and holds no attention weights that can be read; "
+            "put the original file back, or measure again with --rerun"
+        ) from error

@@ -5,6 +5,9 @@ connections are held for one short transaction or one query, and opening one is 
 Writers also hold a lock file, for as long as their whole piece of work takes. That keeps two writers (processes or
 threads) from doing the same work twice, and a rebuild from replacing the file under a writer. Readers never touch it.
 
+Readers overlap, so without a rule a stream of them would keep a writer out for ever. A writer that has waited for long
+therefore says so in a file beside the database, and whoever comes to read then lets it go first.
+
 The database file itself is never opened here except by DuckDB: its locks belong to the process, and closing
 any other handle of the file would drop them.
 """
@@ -13,11 +16,13 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +33,11 @@ if TYPE_CHECKING:  # importing DuckDB takes 0.1 s, which `aiayn --help` need not
 
 # Longer than any one query may take (query.QUERY_SECONDS), so that a slow question never fails a writer.
 LOCK_SECONDS = 60.0
+# After so long a person is told what a command waits for.
+_SILENT_SECONDS = 1.5
+# A writer that was kept out for so long asks readers to let it go first, and what it asked holds for a moment.
+_PATIENT_SECONDS = 3.0
+_ASKED_SECONDS = 1.0
 MEMORY_LIMIT = "4GiB"
 THREADS = min(4, os.cpu_count() or 1)
 OTHER_HOME = "choose another home with --home DIR or AIAYN_HOME"
@@ -55,8 +65,32 @@ def not_writable(home: Path, error: OSError) -> ResultsError:
     return ResultsError(f"cannot write to {home} ({why}); {OTHER_HOME}")
 
 
-def _short_wait() -> None:
-    time.sleep(random.uniform(0.005, 0.05))
+logger = logging.getLogger(__name__)
+
+
+class _Wait:
+    """Waiting for `database` in short sleeps, up to `seconds`; a person is told once, after a while, for whom."""
+
+    def __init__(self, database: Path, seconds: float) -> None:
+        self._database, self.began = database, time.monotonic()
+        self._until, self._told = self.began + seconds, False
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been."""
+        return time.monotonic() - self.began
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self._until
+
+    def sleep(self, holder: str) -> None:
+        """Wait a little for `holder`, which is described in words."""
+        if not self._told and self.seconds > _SILENT_SECONDS:
+            self._told = True
+            left = self._until - time.monotonic()
+            logger.warning("waiting up to %.0f s for %s, held by %s", left, self._database, holder)
+        time.sleep(random.uniform(0.005, 0.05))
 
 
 @contextmanager
@@ -73,18 +107,18 @@ def writer_lock(database: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]
     except OSError as error:
         raise not_writable(database.parent, error) from None
     try:
-        give_up = time.monotonic() + seconds
+        wait = _Wait(database, seconds)
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > give_up:
-                    holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+                holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+                if wait.over:
                     raise BusyError(
                         f"{database} is held by writing process {holder} for {seconds:.0f} s; wait, or end that process"
                     ) from None
-            _short_wait()
+            wait.sleep(f"writing process {holder}")
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
@@ -104,19 +138,44 @@ def connect(
     """
     import duckdb
 
-    give_up = time.monotonic() + seconds
     config = dict(config or (READ_CONFIG if read_only else WRITE_CONFIG))
-    while True:
-        try:
-            return duckdb.connect(str(database), read_only=read_only, config=config)
-        except duckdb.Error as error:
-            if not _is_busy(error):
-                raise _cannot_open(database, error) from None
-            if time.monotonic() > give_up:
-                raise BusyError(
-                    f"{database} stayed locked for {seconds:.0f} s: {first_line(error)}; end that process or try again"
-                ) from None
-        _short_wait()
+    wait, asking = _Wait(database, seconds), database.with_name(f"{database.name}.writer-waits")
+    try:
+        while True:
+            if read_only and not wait.over and _was_touched(asking):
+                wait.sleep("a process that has long waited to write")
+                continue
+            try:
+                return duckdb.connect(str(database), read_only=read_only, config=config)
+            except duckdb.Error as error:
+                if not _is_busy(error):
+                    raise _cannot_open(database, error) from None
+                if wait.over:
+                    raise BusyError(
+                        f"{database} stayed locked for {seconds:.0f} s: {first_line(error)}; "
+                        "end that process or try again"
+                    ) from None
+                if not read_only and wait.seconds > _PATIENT_SECONDS:
+                    with suppress(OSError):
+                        asking.touch()
+                wait.sleep(_holder(error))
+    finally:
+        if not read_only and wait.seconds > _PATIENT_SECONDS:
+            asking.unlink(missing_ok=True)
+
+
+def _was_touched(file: Path) -> bool:
+    """Whether a waiting writer touched its file just now; one that died in waiting does so no more."""
+    try:
+        return time.time() - file.stat().st_mtime < _ASKED_SECONDS
+    except OSError:
+        return False
+
+
+def _holder(error: Exception) -> str:
+    """The process that DuckDB says holds the file, such as `/usr/bin/python3.11 (PID 12)`."""
+    named = re.search(r"held in (.+? \(PID \d+\))", str(error))
+    return named[1] if named else "another part of this process"
 
 
 def _is_busy(error: Exception) -> bool:
@@ -140,14 +199,14 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
-def transaction(database: Path) -> Iterator[DuckDBPyConnection]:
+def transaction(database: Path, seconds: float = LOCK_SECONDS) -> Iterator[DuckDBPyConnection]:
     """A connection with an open transaction: committed at the end of the block, rolled back if it raises.
 
     Call it under `writer_lock`. Raises ResultsError for whatever DuckDB refuses.
     """
     import duckdb
 
-    connection = connect(database, read_only=False)
+    connection = connect(database, read_only=False, seconds=seconds)
     try:
         connection.execute("BEGIN")
         yield connection

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from results.database import insert, stage
 from results.errors import ResultsError
 from results.records import MAX_INTEGER, RunRecord, RunResult, parse_time
-from results.run_folder import Attempt, RunFolder, RunStatus, read_json
+from results.run_folder import METRICS, Attempt, RunFolder, RunStatus, read_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -90,17 +90,19 @@ def signature(folder: RunFolder) -> str:
 
     An unfinished run can change its status by silence alone, so the status is part of it.
     """
-    attempts = folder.attempts()
-    files = [folder.run_file, folder.result_file]
-    for attempt in attempts:
-        files += (attempt.started_file, attempt.error_file, attempt.metrics_file)
+    # Paths as text: this is asked of every run at every look, and making a Path costs more than the question.
+    home = os.fspath(folder.path)
+    files = [(folder.path.name, home, name) for name in ("run.json", "result.json")]
+    for attempt in folder.attempt_names():
+        names = ("started.json", "error.json", "metrics.jsonl", "notes.jsonl")
+        files += [(attempt, f"{home}/{attempt}", name) for name in names]
     seen = []
-    for file in files:
+    for parent, place, name in files:
         try:
-            stat = file.stat()
+            stat = os.stat(f"{place}/{name}")
         except FileNotFoundError:
             continue
-        seen.append(f"{file.parent.name}/{file.name} {stat.st_size} {stat.st_mtime_ns}")
+        seen.append(f"{parent}/{name} {stat.st_size} {stat.st_mtime_ns}")
     if not folder.result_file.exists():
         status = folder.status()
         seen.append(f"{status.status} {status.reason}")
@@ -116,7 +118,7 @@ def read_run(folder: RunFolder, seen: str) -> RunRows:
     except ResultsError as error:
         rows.add_problem("run.json", error)
         return rows
-    status, result = folder.status(), None
+    status, result = folder.status(record), None
     if folder.result_file.exists():
         try:
             result = folder.result()
@@ -126,12 +128,27 @@ def read_run(folder: RunFolder, seen: str) -> RunRows:
     started, finished = _times(rows, attempts)
     rows.tables["runs"].append(_run_row(record, status, result, attempts, started, finished))
     rows.tables["metrics"] = _metric_rows(rows, attempts)
-    if result is not None:
+    if result is None:
+        for attempt in attempts:
+            for note in attempt.notes():
+                rows.add_problem(f"{attempt.path.name}/{attempt.notes_file.name}", note)
+    else:
+        _check_metrics_are_whole(rows, folder, result)
         rows.tables["scores"] = [
             (rows.run, s.name, s.value, s.signature, s.dataset, s.num_items, _json(s.details)) for s in result.scores
         ]
         rows.tables["artifacts"] = [(rows.run, a.kind, a.path, a.bytes, a.sha256) for a in result.artifacts]
     return rows
+
+
+def _check_metrics_are_whole(rows: RunRows, folder: RunFolder, result: RunResult) -> None:
+    """A finished run's metrics have at least the size that its result names; one taken for dead may have added some."""
+    for artifact in result.artifacts:
+        if artifact.kind == METRICS:
+            file = folder.path / artifact.path
+            size = file.stat().st_size if file.exists() else 0
+            if size < artifact.bytes:
+                rows.add_problem(artifact.path, f"{size:,} bytes are left of {artifact.bytes:,}; the curve has gaps")
 
 
 def _json(value: object) -> str:

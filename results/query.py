@@ -1,15 +1,21 @@
 """SQL typed by people: read-only, closed to the outside, bounded in time and size, with errors of one line.
 
 The connection's settings (`database.READ_CONFIG`) refuse files, network, extensions, Python variables and changes of
-settings. DuckDB calls that hardening, not a sandbox.
+settings. DuckDB calls that hardening, not a sandbox. Nor does it count or interrupt all that it does: one text of
+gigabytes is made in one piece. A process that is there for a question alone therefore bounds itself (`confined`).
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import resource
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from results.errors import QueryError
@@ -22,9 +28,13 @@ if TYPE_CHECKING:
 QUERY_SECONDS = 30.0
 MAX_ANSWER_BYTES = 2**30
 BATCH_ROWS = 100_000
+# What a confined process may take beside what it has, and how long after the end of its time it may take to stop.
+CONFINED_BYTES = 4 * 2**30
+GRACE_SECONDS = 5.0
 
 # DuckDB calls PIVOT, which first looks up its columns, a statement of several.
 ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
+TOO_MUCH_MEMORY = "the query needs more memory than a query may have; aggregate, filter, or add LIMIT"
 EXAMPLE = 'aiayn query "SELECT * FROM table3"'
 
 
@@ -43,6 +53,35 @@ def query(store: Store, sql: str, seconds: float = QUERY_SECONDS) -> pyarrow.Tab
             return _answer(connection, sql, seconds)
         except duckdb.Error as error:
             raise QueryError(_explain(connection, error)) from None
+
+
+@contextmanager
+def confined(seconds: float = QUERY_SECONDS + GRACE_SECONDS) -> Iterator[None]:
+    """Bound this whole process, which must be there for one question alone: its memory, and its life.
+
+    Where the block takes longer than `seconds`, the process ends with a line on stderr and exit code 2.
+    """
+
+    def end() -> None:
+        os.write(2, f"stopped after {seconds:g} s, as it could not be interrupted; ask for less\n".encode())
+        os._exit(2)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with suppress(OSError, ValueError):  # no such limit here, or a lower one already
+        resource.setrlimit(resource.RLIMIT_AS, (_bytes_in_use() + CONFINED_BYTES, before[1]))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _bytes_in_use() -> int:
+    """The size of this process's address space, which is what the limit counts."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
 
 
 def table_names(store: Store) -> list[str]:
@@ -107,6 +146,8 @@ def _read(connection: DuckDBPyConnection, sql: str, stopping: threading.Event) -
         if stopping.is_set():
             return None
         raise
+    except MemoryError:
+        raise QueryError(TOO_MUCH_MEMORY) from None
     return pyarrow.Table.from_batches(batches, reader.schema)
 
 
@@ -127,7 +168,7 @@ def _explain(connection: DuckDBPyConnection, error: Exception) -> str:
         ]
         return "; ".join(parts)
     if isinstance(error, duckdb.OutOfMemoryException):
-        return "the query needs more memory than a query may have; aggregate, filter, or add LIMIT"
+        return TOO_MUCH_MEMORY
     if isinstance(error, duckdb.PermissionException):
         return f"refused: queries see the results alone, no files, network or extensions ({message})"
     return message

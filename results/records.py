@@ -381,7 +381,34 @@ class PublishedFigureRow:
     shows: str
 
 
-PublishedRow = PublishedTable1Row | PublishedTable2Row | PublishedTable3Row | PublishedTable4Row | PublishedFigureRow
+@dataclass(frozen=True)
+class PublishedCapabilityRow:
+    """One cell of the capability table as lectures draw it: a property, an id of `label`, and a model, a trial's name.
+
+    `has_it` is the lecture's cell, None where it has no such column. `metric` names the score that is measured: the
+    model has the property where that is at least `threshold`, or below it with `at_least` False. `claim` is the id.
+    """
+
+    position: int
+    property: str
+    label: str
+    model: str
+    model_label: str
+    has_it: bool | None
+    metric: str
+    threshold: float
+    at_least: bool
+    claim: str | None
+
+
+PublishedRow = (
+    PublishedTable1Row
+    | PublishedTable2Row
+    | PublishedTable3Row
+    | PublishedTable4Row
+    | PublishedFigureRow
+    | PublishedCapabilityRow
+)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@
         metrics.jsonl one JSON object per line and metric, only ever appended to
         heartbeat     touched while the attempt lives
         checkpoints/  written by the trainer; log.txt: the traceback of a failure
+        notes.jsonl   what the attempt found amiss and went on without, such as a damaged checkpoint
         error.json    why the attempt failed
     result.json       how the run ended well (RunResult); written last, in one rename
 
@@ -18,13 +19,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,6 +37,11 @@ from results.records import Artifact, RunRecord, RunResult, utc_now
 
 # An attempt that gave no sign of life for this long is taken for dead.
 HEARTBEAT_SECONDS = 60.0
+# The workers of a killed command live on for a few seconds, those of a killed node for a dozen.
+ORPHAN_SECONDS = 15.0
+
+# The kind of artifact that an attempt's metrics.jsonl is.
+METRICS = "metrics"
 
 ATTEMPT_NAME = re.compile(r"attempt-(\d{3,})")
 
@@ -72,6 +80,19 @@ def read_json(path: Path) -> Any:
         raise ResultsError(f"{path.name} cannot be read: {error}") from None
 
 
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file of lines, none where there is no file; what is torn or no object is left out."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                yield row
+
+
 def _process_exists(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -92,6 +113,7 @@ class Attempt:
         self.machine_file = path / "machine.json"
         self.metrics_file = path / "metrics.jsonl"
         self.heartbeat_file = path / "heartbeat"
+        self.notes_file = path / "notes.jsonl"
         self.error_file = path / "error.json"
         self.log_file = path / "log.txt"
         self.checkpoints = path / "checkpoints"
@@ -110,6 +132,25 @@ class Attempt:
             row = {"step": int(step), "split": split, "name": name, "value": number, "seconds": float(seconds)}
             self._metrics.write(json.dumps(row) + "\n")
         self._metrics.flush()
+
+    def logged(self, split: str, name: str) -> dict[int, float]:
+        """One metric by step, as far as its lines can be read; values that are not finite are left out."""
+        found = {}
+        for row in _json_lines(self.metrics_file):
+            match row:
+                case {"step": int(step), "split": s, "name": n, "value": float(value)} if (s, n) == (split, name):
+                    if math.isfinite(value):
+                        found[step] = value
+        return found
+
+    def note(self, text: str) -> None:
+        """Write down, as one line, what is amiss and does not end the attempt."""
+        with self.notes_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": utc_now(), "note": " ".join(text.split())}) + "\n")
+
+    def notes(self) -> list[str]:
+        """What `note` was told, oldest first."""
+        return [row["note"] for row in _json_lines(self.notes_file) if isinstance(row.get("note"), str)]
 
     def record_machine(self, machine: Mapping[str, Any]) -> None:
         """Keep what the attempt runs on: `provenance.machine` of its process, `ranks`, and its `gpus` by name."""
@@ -158,7 +199,15 @@ class Attempt:
         write_json(self.error_file, {"reason": line, "status": status, "finished": utc_now()})
         self.close()
 
+    def failure(self) -> str:
+        """The reason that `fail` was given; empty where there is none that can be read."""
+        try:
+            return str(read_json(self.error_file)["reason"])
+        except (ResultsError, KeyError, TypeError):
+            return ""
+
     def close(self) -> None:
+        """Close the metrics; what `log_metrics` was told is written already."""
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None
@@ -169,8 +218,14 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self.run_file = self.path / "run.json"
-        self.result_file = self.path / "result.json"
+
+    @property
+    def run_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def result_file(self) -> Path:
+        return self.path / "result.json"
 
     @classmethod
     def create(cls, runs_dir: Path, record: RunRecord) -> RunFolder:
@@ -221,34 +276,54 @@ class RunFolder:
         except ValueError as error:
             raise ResultsError(f"result.json is wrong: {error}") from None
 
+    def attempt_names(self) -> list[str]:
+        """The names of all attempts' folders, oldest first."""
+        with os.scandir(self.path) as entries:
+            numbers = {entry.name: match[1] for entry in entries if (match := ATTEMPT_NAME.fullmatch(entry.name))}
+        return sorted(numbers, key=lambda name: int(numbers[name]))
+
     def attempts(self) -> list[Attempt]:
         """All attempts, oldest first."""
-        with os.scandir(self.path) as entries:
-            names = [entry.name for entry in entries if ATTEMPT_NAME.fullmatch(entry.name)]
-        return sorted((Attempt(self.path / name) for name in names), key=lambda attempt: attempt.number)
+        return [Attempt(self.path / name) for name in self.attempt_names()]
 
     def claim_attempt(self) -> Attempt:
         """A new attempt for the calling process alone, numbered above all others."""
         while True:
-            attempts = self.attempts()
-            attempt = Attempt(self.path / f"attempt-{attempts[-1].number + 1 if attempts else 1:03d}")
-            try:
-                attempt.path.mkdir()
-            except FileExistsError:
-                continue  # another process claimed this number first
-            except OSError as error:
-                raise ResultsError(f"cannot make {attempt.path} ({error.strerror})") from None
-            write_json(attempt.started_file, {"started": utc_now(), "pid": os.getpid(), "host": socket.gethostname()})
-            attempt.heartbeat()
-            return attempt
+            attempt = self.claim_after(self.newest_number())
+            if attempt is not None:
+                return attempt
+
+    def newest_number(self) -> int:
+        """The number of the newest attempt; 0 before the first."""
+        attempts = self.attempts()
+        return attempts[-1].number if attempts else 0
+
+    def claim_after(self, number: int) -> Attempt | None:
+        """The attempt after `number` for the calling process alone; None if another process claimed it first.
+
+        Whoever decided by the state of attempt `number` that the run is free finds out here whether it still is.
+        """
+        attempt = Attempt(self.path / f"attempt-{number + 1:03d}")
+        try:
+            attempt.path.mkdir()
+        except FileExistsError:
+            return None
+        except OSError as error:
+            raise ResultsError(f"cannot make {attempt.path} ({error.strerror})") from None
+        write_json(attempt.started_file, {"started": utc_now(), "pid": os.getpid(), "host": socket.gethostname()})
+        attempt.heartbeat()
+        return attempt
+
+    def may_commit(self, attempt: Attempt) -> bool:
+        """Whether the run is still this attempt's: no later one was claimed, and it is not done.
+
+        One that was taken for dead must ask this before it commits a checkpoint or a result.
+        """
+        return self.newest_number() == attempt.number and not self.result_file.exists()
 
     def machine(self) -> Mapping[str, Any]:
         """What the newest attempt that tells of it ran on; empty where none does."""
         return next(filter(None, (attempt.machine() for attempt in reversed(self.attempts()))), {})
-
-    def is_newest(self, attempt: Attempt) -> bool:
-        """Whether no later attempt was claimed; one taken for dead must ask this before it commits a checkpoint."""
-        return self.attempts()[-1].number == attempt.number
 
     def artifact(self, kind: str, path: Path) -> Artifact:
         """The record of a file inside this folder, with its size and checksum."""
@@ -269,15 +344,15 @@ class RunFolder:
         self.path.rename(target)
         return target
 
-    def status(self) -> RunStatus:
-        """The state that the files tell.
+    def status(self, record: RunRecord | None = None) -> RunStatus:
+        """The state that the files tell; `record` is this run's, where it has been read already.
 
         result.json makes a run done. Else the newest attempt decides: it failed or diverged, it lives (running), or its
         process is gone and the run waits to be resumed (queued), as does a run never started.
         """
         if self.result_file.exists():
             try:
-                self.record()  # without it nothing that reads runs knows whose result this is
+                _ = record or self.record()  # without it nothing that reads runs knows whose result this is
                 self.result()
             except ResultsError as error:
                 return RunStatus("failed", f"{error}; {DAMAGED}")

@@ -50,6 +50,12 @@ CREATE TABLE published_figures (
     layer INTEGER, num_layers INTEGER, shows VARCHAR
 );
 
+-- The capability table of lectures on sections 1 and 2: who has what, and by which score that is measured here.
+CREATE TABLE published_capabilities (
+    position INTEGER, property VARCHAR, label VARCHAR, model VARCHAR, model_label VARCHAR,
+    has_it BOOLEAN, metric VARCHAR, threshold DOUBLE, at_least BOOLEAN, claim VARCHAR
+);
+
 CREATE TABLE verdicts (
     claim VARCHAR, scale VARCHAR, verdict VARCHAR, measured DOUBLE, low DOUBLE, high DOUBLE,
     num_runs INTEGER, reason VARCHAR,
@@ -343,6 +349,42 @@ CROSS JOIN internal.scales AS s
 JOIN claims AS c ON c.study = p.figure
 LEFT JOIN verdicts AS v ON v.claim = c.claim AND v.scale = s.scale
 ORDER BY s.size, p.position, c.claim;
+
+-- Each cell of the lectures' table beside what its probe measured: `measured` says on which side of the threshold the
+-- mean over seeds lies, `value` is that mean; verdicts ask that all seeds agree. A model that says it cannot give such an output is at 0, and `refused`
+-- tells why. Cells without `published` are of a model that the lectures leave out.
+CREATE VIEW capabilities AS
+WITH latest AS (SELECT * FROM latest_runs WHERE study = 'capabilities'),
+measured AS (
+    SELECT
+        l.trial AS model, l.scale, s.name AS metric,
+        avg(s.value) AS value, stddev_samp(s.value) AS value_sd,
+        avg(CAST(s.details->>'$.accuracy' AS DOUBLE)) AS accuracy,
+        any_value(CAST(s.details->>'$.chance' AS DOUBLE)) AS chance,
+        any_value(s.details->>'$.task') AS task,
+        any_value(s.details->>'$.refused') AS refused
+    FROM latest AS l JOIN scores AS s USING (run) WHERE l.status = 'done' GROUP BY ALL
+),
+runs_of AS (
+    SELECT
+        trial AS model, scale,
+        count(*) FILTER (status = 'done') AS seeds,
+        count(*) FILTER (status IN ('failed', 'diverged')) AS failed,
+        count(*) FILTER (status = 'done' AND other_code) AS other_code
+    FROM latest GROUP BY ALL
+)
+SELECT
+    s.scale, p.property, p.label, p.model, p.model_label, p.has_it AS published,
+    (m.value >= p.threshold) = p.at_least AS measured,
+    m.value, m.value_sd, p.metric, p.threshold, m.accuracy, m.chance, m.task, m.refused,
+    p.claim, CASE WHEN p.claim IS NOT NULL THEN coalesce(v.verdict, 'not run') END AS verdict, v.reason,
+    coalesce(r.seeds, 0) AS seeds, coalesce(r.failed, 0) AS failed, coalesce(r.other_code, 0) AS other_code
+FROM published_capabilities AS p
+CROSS JOIN internal.scales AS s
+LEFT JOIN measured AS m ON m.model = p.model AND m.scale = s.scale AND m.metric = p.metric
+LEFT JOIN runs_of AS r ON r.model = p.model AND r.scale = s.scale
+LEFT JOIN verdicts AS v ON v.claim = p.claim AND v.scale = s.scale
+ORDER BY s.size, p.position;
 
 -- How the claims of each study stand at each scale; one without a verdict was not run.
 CREATE VIEW scorecard AS

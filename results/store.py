@@ -11,19 +11,20 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results import ingest
-from results.database import REBUILD, connect, first_line, insert, not_writable, transaction, writer_lock
+from results.database import LOCK_SECONDS, REBUILD, connect, first_line, insert, not_writable, transaction, writer_lock
 from results.errors import BusyError, ResultsError
 from results.ingest import IngestReport, Known
 from results.records import (
     ClaimRow,
     DepartureRow,
+    PublishedCapabilityRow,
     PublishedFigureRow,
     PublishedRow,
     PublishedTable1Row,
@@ -54,6 +55,7 @@ PUBLISHED: Mapping[type, str] = {
     PublishedTable3Row: "published_table3",
     PublishedTable4Row: "published_table4",
     PublishedFigureRow: "published_figures",
+    PublishedCapabilityRow: "published_capabilities",
 }
 
 # What the run folders cannot give back, and a rebuild therefore takes over from the old database: table and columns.
@@ -85,8 +87,9 @@ class Store:
     this tool, or another process holds it for too long.
     """
 
-    def __init__(self, home: Path) -> None:
-        self.home = Path(home).absolute()
+    def __init__(self, home: Path, patience: float = LOCK_SECONDS) -> None:
+        """`patience` is how many seconds a method waits where another process holds the database."""
+        self.home, self.patience = Path(home).absolute(), patience
         self.database = self.home / "results.duckdb"
         self.runs_dir = self.home / "runs"
 
@@ -95,7 +98,7 @@ class Store:
         """A read-only connection; leave the block soon, because a writer waits for it."""
         import duckdb
 
-        connection = connect(self.database, read_only=True)
+        connection = connect(self.database, read_only=True, seconds=self.patience)
         try:
             yield connection
         except duckdb.Error as error:
@@ -111,7 +114,7 @@ class Store:
     def ingest(self) -> IngestReport:
         """Bring the database up to the run folders, making it where it is missing; unchanged folders are not read."""
         with self._writing() as state:
-            return state.made or ingest.load(self.runs_dir, state.known, partial(transaction, self.database))
+            return state.made or ingest.load(self.runs_dir, state.known, self._transaction)
 
     def refresh(self) -> IngestReport | None:
         """`ingest`, or None where the home may only be read: its database is then shown as it is."""
@@ -125,7 +128,7 @@ class Store:
 
         The registry and the verdicts are taken over as far as the old database can be read.
         """
-        with writer_lock(self.database):
+        with writer_lock(self.database, self.patience):
             return self._build()
 
     def sync_registry(
@@ -152,7 +155,7 @@ class Store:
         with self._writing() as present:
             if present.meta.get("registry") == state:
                 return
-            with transaction(self.database) as connection:
+            with self._transaction() as connection:
                 _replace(connection, "studies", StudyRow, studies)
                 _replace(connection, "claims", ClaimRow, claims)
                 for kind, table in PUBLISHED.items():
@@ -173,7 +176,7 @@ class Store:
         _require_unique("verdict", [f"{row.claim} at scale {row.scale}" for row in rows])
         if not rows:
             return
-        with self._writing(), transaction(self.database) as connection:
+        with self._writing(), self._transaction() as connection:
             study_of = dict(connection.execute("SELECT claim, study FROM claims").fetchall())
             unknown = sorted({row.claim for row in rows} - study_of.keys())
             if unknown:
@@ -195,13 +198,16 @@ class Store:
         """Say which code is the present one; runs made by other code are marked by the views."""
         with self._writing() as state:
             if state.meta.get("code_version") != code_version:
-                with transaction(self.database) as connection:
+                with self._transaction() as connection:
                     _set_meta(connection, "code_version", code_version)
+
+    def _transaction(self) -> AbstractContextManager[DuckDBPyConnection]:
+        return transaction(self.database, self.patience)
 
     @contextmanager
     def _writing(self) -> Iterator[_State]:
         """Hold the writers' lock over a database of the present schema, built first where there is none."""
-        with writer_lock(self.database):
+        with writer_lock(self.database, self.patience):
             if not self.database.exists():
                 yield _State(made=self._build())
                 return

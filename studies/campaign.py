@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from results.errors import ResultsError
-from results.run_folder import RunFolder
+from results.run_folder import ORPHAN_SECONDS
 from results.store import Store
 from studies.preflight import ScheduleError
-from studies.progress import Progress, last_metrics, read_state
+from studies.progress import Progress, read_state
 from studies.resources import Sizes
 from studies.runs import PlannedRun, Workspace, needed_runs
 from studies.scales import Scale
@@ -60,12 +60,16 @@ def carry_out(
     address: str | None,
     max_concurrent: int | None,
     rerun: bool,
+    oom_halvings: int = 0,
 ) -> Outcome:
     """Run what is not done, keep the database up to date meanwhile, and write the verdicts.
 
     A run that measures another brings that one along, if it is not among the request. A diverged run is a result and is
     not tried again; a failed one is. `rerun` sets every run of the request aside and starts it from nothing. Without
-    `sizes` trials are as large as the scale says.
+    `sizes` trials are as large as the scale says. `oom_halvings`: `studies.trial.execute`.
+
+    Commands may share a workspace: each run is whose process claims it first, the others leave it and go on with the
+    rest.
 
     Raises:
         ScheduleError: the request cannot be met here; nothing was started.
@@ -77,7 +81,6 @@ def carry_out(
     _require_writable(workspace.home)
     asked = {run.record.run for run in planned}
     planned = _let_orphans_end([*needed_runs(planned), *planned])
-    elsewhere = {run.record.run for run in planned if run.status.status == "running"}
     again = asked if rerun else ()
     to_run = [
         run
@@ -96,26 +99,27 @@ def carry_out(
         def begin() -> None:
             if rerun:
                 for run in to_run:
-                    if run.record.run in again and run.folder.path.exists():
+                    # Another command may have begun one in the meantime; it is as new as ours would be.
+                    if run.record.run in again and run.folder.path.exists() and run.folder.status().status != "running":
                         run.folder.set_aside()
             progress.start()
 
         with _ray_noise_into(workspace.home / "ray.log"):
             try:
-                run_on_ray(jobs, workspace, address, max_concurrent, begin)
+                run_on_ray(jobs, workspace, address, max_concurrent, begin, oom_halvings)
             finally:
                 progress.stop()
-    store.ingest()
-    write_verdicts(store)
-    return _outcome(planned, skipped, elsewhere)
-
-
-# A killed command's workers live on for a few seconds, after a killed node for a dozen.
-ORPHAN_SECONDS = 15.0
+    outcome = _outcome(planned, skipped)
+    try:
+        store.ingest()
+        write_verdicts(store)
+    except ResultsError as error:
+        raise ResultsError(f"{outcome.summary()}; but the database is behind: {error}") from error
+    return outcome
 
 
 def _let_orphans_end(planned: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The runs with their state once those that look alive have had time to die; the rest belong to another command."""
+    """The runs as they are once those that look alive have had time to die; the rest belong to another command."""
     deadline = time.monotonic() + ORPHAN_SECONDS
     while any(run.status.status == "running" for run in planned) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -125,12 +129,10 @@ def _let_orphans_end(planned: Sequence[PlannedRun]) -> list[PlannedRun]:
     return list(planned)
 
 
-def _outcome(planned: Sequence[PlannedRun], skipped: int, elsewhere: Collection[str]) -> Outcome:
-    """How the runs stand now; those named in `elsewhere` were another command's at the start."""
+def _outcome(planned: Sequence[PlannedRun], skipped: int) -> Outcome:
+    """How the runs stand now that no process of this command works on one."""
     states = [read_state(run) for run in planned]
     bad = [state for state in states if state.status in ("failed", "diverged")]
-    open_runs = [state for state in states if state.status in ("queued", "running")]
-    theirs = sum(state.status == "running" and state.run.record.run in elsewhere for state in open_runs)
     return Outcome(
         total=len(planned),
         skipped=skipped,
@@ -139,8 +141,8 @@ def _outcome(planned: Sequence[PlannedRun], skipped: int, elsewhere: Collection[
             f"{state.run.record.study}/{state.name} ({state.run.record.run}) {state.status}: {state.reason}"
             for state in bad
         ),
-        unfinished=len(open_runs) - theirs,
-        elsewhere=theirs,
+        unfinished=sum(state.status == "queued" for state in states),
+        elsewhere=sum(state.status == "running" for state in states),
     )
 
 
@@ -175,46 +177,3 @@ def _ray_noise_into(log: Path) -> Iterator[None]:
         for saved, number in ((saved_out, 1), (saved_err, 2)):
             os.dup2(saved, number)
             os.close(saved)
-
-
-@dataclass(frozen=True)
-class SurveyedRun:
-    """One run of the workspace as its folder tells: identity, state, last step, reason, and where its log is."""
-
-    run: str
-    study: str
-    trial: str
-    scale: str
-    seed: int
-    status: str
-    step: int
-    reason: str
-    log: str
-
-
-def survey(workspace: Workspace) -> list[SurveyedRun]:
-    """All runs of a workspace, whatever code made them, from their folders."""
-    found = []
-    for path in sorted(workspace.runs.glob("[0-9a-f]*")):
-        folder = RunFolder(path)
-        try:
-            record, state = folder.record(), folder.status()
-        except ResultsError as error:
-            found.append(SurveyedRun(path.name, "?", "?", "?", 0, "failed", 0, f"{error}", ""))
-            continue
-        attempts = folder.attempts()
-        log = attempts[-1].log_file if attempts else None
-        found.append(
-            SurveyedRun(
-                run=record.run,
-                study=record.study,
-                trial=record.trial,
-                scale=record.scale,
-                seed=record.seed,
-                status=state.status,
-                step=last_metrics(attempts[-1]).get("step", 0) if attempts else 0,
-                reason=state.reason,
-                log=str(log) if log is not None and log.exists() else "",
-            )
-        )
-    return found

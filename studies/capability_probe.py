@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from core.architecture_config import ArchitectureConfig, FeedForwardConfig
 from core.architectures import build_model
+from core.baselines.labellers import UnsuitableError
 from core.config import DecodeConfig, RunConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from core.decode import translate
@@ -21,7 +22,7 @@ from core.layer_measures import operations_in_turn
 from core.probe_tasks import FIRST_ID, TASKS, Examples, ProbeTask
 from core.sequence_model import SequenceModel, num_parameters
 from results.records import RunRecord, RunResult, Score
-from studies.capabilities import HAS_IT, WAITS
+from studies.capabilities import PROPERTIES
 from studies.trial import Phases
 from studies.work import CapabilityProbe
 
@@ -36,14 +37,20 @@ SHORTER, LONGER = 32, 64
 
 
 def measure(probe: CapabilityProbe, record: RunRecord, device: torch.device) -> RunResult:
-    """Carry out one probe: a score for each task, and one for the steps."""
+    """Carry out one probe: for each property the score of its task, or the steps, and whether that is enough."""
     config, phase = RunConfig.from_dict(record.config), Phases()
+    tasks = {task.name: (number, task) for number, task in enumerate(TASKS)}
     scores = []
-    for number, task in enumerate(TASKS):
-        with phase(task.name):
-            scores.append(_measure_task(task, number, config, probe, record.seed, device))
-    with phase("parallel"):
-        scores.append(_count_steps(config.model))
+    for row in PROPERTIES:
+        with phase(row.id):
+            if row.id in tasks:
+                number, task = tasks[row.id]
+                score = _measure_task(task, number, config, probe, record.seed, device)
+            else:
+                score = _count_steps(config.model)
+        held_against = {"value": score.value, "threshold": row.threshold}
+        cell = replace(score, name=row.cell, value=float(row.is_had(score.value)), details=held_against)
+        scores += [score, cell]
     return RunResult(
         seconds=sum(phase.seconds.values()),
         params=num_parameters(build_model(config.model)),
@@ -68,11 +75,11 @@ def _measure_task(
     model = build_model(_sized(config.model, task.longest)).to(device)
     training, asking = (np.random.default_rng([seed, number, purpose]) for purpose in range(2))
     held_out = task.draw(asking, NUM_HELD_OUT, True)
-    details: dict[str, Any] = {"chance": task.chance, "threshold": HAS_IT, "task": task.description}
+    details: dict[str, Any] = {"chance": task.chance, "task": task.description}
     try:
         details["updates"] = train(model, task, training, config.train.train_steps, probe.learning_rate, device)
         is_right = ask(model, task, held_out, device)
-    except ValueError as refusal:  # the model says what it cannot: that is the answer
+    except UnsuitableError as refusal:  # the model says what it cannot: that is the answer
         details |= {"refused": str(refusal), "accuracy": 0.0}
         return _score(task, 0.0, NUM_HELD_OUT, details)
     if held_out.distance is not None:
@@ -91,9 +98,12 @@ def _score(task: ProbeTask, skill: float, num_items: int, details: dict[str, Any
 
 def _by_distance(is_right: NDArray[np.bool_], distance: NDArray[np.int64]) -> list[dict[str, float]]:
     return [
-        {"distance": int(each), "accuracy": float(is_right[distance == each].mean()), "items": int(at.sum())}
+        {
+            "distance": int(each),
+            "accuracy": float(is_right[distance == each].mean()),
+            "items": int((distance == each).sum()),
+        }
         for each in np.unique(distance)
-        if (at := distance == each).any()
     ]
 
 
@@ -111,10 +121,10 @@ def train(
         updates made: fewer than `most_updates` where nothing is left to be learned.
 
     Raises:
-        ValueError: the model cannot give such an output at all.
+        UnsuitableError: the model cannot give such an output at all.
     """
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
     newest: deque[float] = deque(maxlen=LEARNED_UPDATES)
     for update in range(1, most_updates + 1):
         examples = task.draw(random, BATCH_SIZE, False)
@@ -129,7 +139,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * min(1.0, update / WARMUP_UPDATES, left)
         optimizer.step()
-        newest.append(float(loss))
+        newest.append(loss.item())
         if len(newest) == LEARNED_UPDATES and sum(newest) / LEARNED_UPDATES < LEARNED_NLL:
             return update
     return most_updates
@@ -179,7 +189,7 @@ def _count_steps(model_config: ArchitectureConfig) -> Score:
     model = build_model(_sized(model_config, LONGER)).double()
     chains = {length: operations_in_turn(output) for length, output in _outputs(model)}
     added = (chains[LONGER] - chains[SHORTER]) / (LONGER - SHORTER)
-    details = {"operations": {str(length): chain for length, chain in chains.items()}, "threshold": WAITS}
+    details = {"operations": {str(length): chain for length, chain in chains.items()}}
     return Score("added_steps", added, "counted:autograd-graph|pass:training", "probe/parallel", 1, details)
 
 

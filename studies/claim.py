@@ -14,7 +14,8 @@ Bound = Literal["<", "<=", ">", ">="]
 class Metric:
     """A number that claims are about; `lower_is_better` is None where neither direction is better.
 
-    `counted`: the same for every seed, so that one run decides, unless runs differ in it after all.
+    `counted`: a whole number that is the same for every seed, so that one run decides, unless runs differ in it after
+    all.
     """
 
     label: str
@@ -65,12 +66,11 @@ METRICS = {
     "relation_heads": Metric("heads", "heads", lower_is_better=None),
     "relation_heads_over_shuffled": Metric("heads", "heads", lower_is_better=None),
     "num_items": Metric("items", "items", lower_is_better=None, counted=True),
-    # Scores of capability probes: how far a model comes from chance to perfect; and what waits for what.
+    # Scores of capability probes: whether a model has a property.
     **{
-        f"{task}_skill": Metric("skill", "of the way from chance", lower_is_better=False)
-        for task in ("order", "context", "length", "output", "recall", "marked")
+        f"has_{name}": Metric("cell", "(1 = has it)", lower_is_better=None, counted=True)
+        for name in ("order", "context", "length", "output", "recall", "marked", "parallel")
     },
-    "added_steps": Metric("steps", "steps a position", lower_is_better=True, counted=True),
     # Numbers that are computed from the paper's sizes alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
     "training_flops": Metric("flops", "FLOPs", lower_is_better=True),

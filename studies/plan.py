@@ -26,8 +26,8 @@ from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.study import Study
 
-# As core.checkpoint keeps them, and one that is being written.
-KEPT_CHECKPOINTS = 2
+# As core.checkpoint keeps them: the newest two and the best. One more is being written.
+KEPT_CHECKPOINTS = 3
 BYTES_PER_PARAMETER = 4
 # Adam keeps two moments of each parameter beside it.
 CHECKPOINT_BYTES_PER_PARAMETER = 3 * BYTES_PER_PARAMETER

@@ -138,7 +138,7 @@ def check_nodes(jobs: Sequence[Job], workspace: Workspace, found: Sequence[Node]
     Raises:
         ScheduleError: a line for each node and finding.
     """
-    data = list(dict.fromkeys(run.config.data for run, _ in jobs))
+    data = list(dict.fromkeys(run.config.data for run, _ in jobs if run.work.reads_corpus))
     wants_gpus = any(given.gpus for _, given in jobs)
     folder = workspace.home / f".preflight-{secrets.token_hex(4)}"
     token = secrets.token_hex(16)

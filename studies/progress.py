@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from core.complexity import training_flops
-from results.errors import BusyError
+from results.errors import BusyError, ResultsError
 from results.run_folder import Attempt
 from studies.runs import PlannedRun
 
@@ -62,25 +63,38 @@ def read_state(run: PlannedRun) -> RunState:
 
 def last_metrics(attempt: Attempt) -> dict[str, float]:
     """The newest `step`, `loss` and `tokens_per_second` of an attempt, as far as it has logged them."""
+    found: dict[str, float] = {}
+    for row in _newest_rows(attempt):
+        found.setdefault("step", row["step"])
+        if row["split"] == "train" and row["name"] in ("loss", "tokens_per_second"):
+            found.setdefault(row["name"], row["value"])
+        if len(found) == 3:
+            break
+    return found
+
+
+def last_step(attempt: Attempt) -> int:
+    """The newest step that an attempt has logged; 0 before the first."""
+    return next((row["step"] for row in _newest_rows(attempt)), 0)
+
+
+def _newest_rows(attempt: Attempt) -> Iterator[dict[str, Any]]:
+    """The metrics of an attempt's last lines, newest first."""
     try:
         with attempt.metrics_file.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _TAIL_BYTES))
             lines = file.read().split(b"\n")
     except FileNotFoundError:
-        return {}
-    found: dict[str, float] = {}
+        return
     for line in reversed(lines):
         try:
             row = json.loads(line)
         except ValueError:  # the first line may be cut by the seek, the last is being written
             continue
-        if not isinstance(row, dict) or not {"step", "split", "name", "value"} <= row.keys():
-            continue  # not ours; the ingest names it
-        found.setdefault("step", row["step"])
-        if row["split"] == "train" and row["name"] in ("loss", "tokens_per_second"):
-            found.setdefault(row["name"], row["value"])
-    return found
+        # Others are not ours; the ingest names them.
+        if isinstance(row, dict) and {"step", "split", "name", "value"} <= row.keys():
+            yield row
 
 
 def time_left(states: Sequence[RunState], fraction_before: float, elapsed: float) -> float | None:
@@ -118,6 +132,7 @@ class Progress:
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._error: Exception | None = None
+        self._behind = ""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -142,13 +157,23 @@ class Progress:
                 while not self._stop_asked.wait(POLL_SECONDS):
                     self._poll(show)
                     if time.monotonic() - last_ingest > INGEST_EVERY_SECONDS:
-                        # A reader may hold the database for long; the next round will do as well.
-                        with suppress(BusyError):
-                            self._ingest()
+                        self._try_to_ingest()
                         last_ingest = time.monotonic()
                 self._poll(show)
         except Exception as error:  # noqa: BLE001 - carried to the main thread, which raises it in `stop`
             self._error = error
+
+    def _try_to_ingest(self) -> None:
+        """The database is a copy of the run folders: what keeps it behind stops no run, and is said when it is new."""
+        try:
+            self._ingest()
+            self._behind = ""
+        except BusyError:  # a reader may hold it for long; the next round will do as well
+            pass
+        except ResultsError as error:
+            if str(error) != self._behind:
+                self._behind = str(error)
+                print(f"the database falls behind: {error}", file=sys.stderr, flush=True)
 
     def _poll(self, show: Callable[[Progress, Sequence[RunState]], None]) -> None:
         before = self.states

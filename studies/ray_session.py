@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from results import provenance
+from studies.in_use import SESSION_PREFIX, folder_for_sessions, in_use
+from studies.interrupts import interrupts_held, sigterm_in_order
 from studies.source import copy_source
 
 # The memory that a training step frees is kept for the next one; glibc would give it back and fault it in again, which
@@ -36,45 +38,59 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # with it verbose=0 prints nothing
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # metrics are in the run folders
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # with it Ctrl-C looks like an end, and what is done is in the run folders
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # without it a trial that asked for no GPU sees all of them
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    # On a busy machine Ray's own processes take longer to start than Ray waits for them.
+    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "300000",
     **MEMORY_ENVIRONMENT,
 }
 # Set where the command runs, and meant for whoever does its work; a path in it is of the nodes.
-_FORWARDED = ("AIAYN_DATA", "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "GLOO_SOCKET_IFNAME")
+_FORWARDED = (
+    *("AIAYN_DATA", "GLOO_SOCKET_IFNAME"),
+    *("NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
+)
 
 
-# The path of a socket may have about 100 characters, and the system's temporary folder is sometimes a long one.
-_SHORT_FOLDER = "/tmp"
 # What Ray sets for the processes of a submitted job: the source is shipped already.
 _JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 LISTEN_SECONDS = 5.0
+
+
+def set_environment() -> None:
+    """What Ray reads from the environment when it is imported, here and in all processes that it starts."""
+    os.environ.update(_ENVIRONMENT)
 
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Start a local Ray, or connect to the cluster at `address`; leave it, and its temporary files, as they were.
 
-    A cluster's workers get this source tree, and what of the environment decides where data is.
+    A cluster's workers get this source tree, and what of the environment decides where data is. Ctrl-C
+    (KeyboardInterrupt) and SIGTERM (SystemExit of 143) leave the block in order.
 
     Raises:
         ClusterError: no cluster answers there, or it is of another version.
     """
-    os.environ.update(_ENVIRONMENT)
+    set_environment()
     import ray
 
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    folder = tempfile.mkdtemp(prefix="aiayn-", dir=_SHORT_FOLDER if os.access(_SHORT_FOLDER, os.W_OK) else None)
+    folder = Path(tempfile.mkdtemp(prefix=SESSION_PREFIX, dir=folder_for_sessions()))
     try:
-        if address is None:
-            # Loopback sockets live below this folder, and their paths must stay short.
-            ray.init(address="local", include_dashboard=False, _temp_dir=folder, **_QUIET)
-        else:
-            _connect(address, Path(folder))
-        try:
-            yield
-        finally:
-            ray.shutdown()
+        with sigterm_in_order(), in_use(folder):
+            try:
+                with interrupts_held():  # a Ray that is half started or half ended would leave processes behind
+                    if address is None:
+                        # Loopback sockets live below this folder, and their paths must stay short.
+                        ray.init(address="local", include_dashboard=False, _temp_dir=str(folder), **_QUIET)
+                    else:
+                        _connect(address, folder / "source")
+                yield
+            finally:
+                with interrupts_held():
+                    ray.shutdown()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -90,7 +106,7 @@ def _connect(address: str, folder: Path) -> None:
             f"{address!r} is of Ray's client, which is not used here; "
             "use --address auto on a node of the cluster, or aiayn submit from elsewhere"
         )
-    require_listener(address, "Ray cluster", "give HOST:PORT of its head node")
+    require_listener(address, "Ray cluster", "give HOST:PORT of its head node", _HTTP2_HELLO)
     environment = {} if _JOB_VARIABLE in os.environ else {"runtime_env": worker_environment(folder)}
     try:
         ray.init(address=address, **environment, **_QUIET)
@@ -109,15 +125,29 @@ def worker_environment(folder: Path) -> dict[str, Any]:
     return {"working_dir": str(copy_source(folder)), "env_vars": _ENVIRONMENT | variables}
 
 
-def require_listener(address: str, what: str, advice: str) -> None:
+# How a client of HTTP/2, which Ray's control service speaks, begins: the preface of RFC 9113, 3.4, and empty settings.
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HTTP2_SETTINGS = 4
+
+
+def require_listener(address: str, what: str, advice: str, hello: bytes = b"") -> None:
     """Refuse HOST:PORT where nobody listens, for which Ray would wait for minutes; other forms Ray judges.
+
+    Args:
+        hello: where given, the beginning of a talk in HTTP/2, which must be answered.
 
     Raises:
         ClusterError: with what was looked for and what to do.
     """
     host, _, port = address.rpartition(":")
-    if port.isdigit():
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=LISTEN_SECONDS).close()
-        except (OSError, OverflowError) as error:
-            raise ClusterError(f"no {what} at {address!r} ({error}); {advice}") from error
+    if not port.isdigit():
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=LISTEN_SECONDS) as connection:
+            if hello and os.environ.get("RAY_USE_TLS", "0") == "0":
+                connection.sendall(hello)
+                answer = connection.recv(9)
+                if len(answer) < 4 or answer[3] != _HTTP2_SETTINGS:
+                    raise OSError("what listens there is no Ray")
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"no {what} at {address!r} ({error}); {advice}") from error

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from results.records import (
     ClaimRow,
+    PublishedCapabilityRow,
     PublishedFigureRow,
     PublishedRow,
     PublishedTable1Row,
@@ -16,7 +17,7 @@ from results.records import (
     PublishedTable4Row,
     StudyRow,
 )
-from studies import figures, table1, table2, table3, table4
+from studies import capabilities, figures, table1, table2, table3, table4
 from studies.claim import METRICS, Claim
 from studies.registry import STUDIES
 from studies.scales import PAPER
@@ -63,8 +64,8 @@ def _claim_row(study: Study, claim: Claim) -> ClaimRow:
 
 
 def published_rows() -> list[PublishedRow]:
-    """Every row of Tables 1 to 4 as printed, and the figures."""
-    return [*_table1(), *_table2(), *_table3(), *_table4(), *_figures()]
+    """Every row of Tables 1 to 4 as printed, the figures, and the lectures' capability table."""
+    return [*_table1(), *_table2(), *_table3(), *_table4(), *_figures(), *_capabilities()]
 
 
 def _table1() -> Iterator[PublishedRow]:
@@ -129,4 +130,22 @@ def _figures() -> Iterator[PublishedRow]:
             layer=figures.LAYER,
             num_layers=figures.NUM_LAYERS,
             shows=figure.shows,
+        )
+
+
+def _capabilities() -> Iterator[PublishedCapabilityRow]:
+    cells = [(row, subject) for row in capabilities.PROPERTIES for subject in capabilities.SUBJECTS]
+    for position, (row, subject) in enumerate(cells):
+        has_it = None if subject.column is None else row.lecture[subject.column]
+        yield PublishedCapabilityRow(
+            position=position,
+            property=row.id,
+            label=row.label,
+            model=subject.trial,
+            model_label=subject.label,
+            has_it=has_it,
+            metric=row.metric,
+            threshold=row.threshold,
+            at_least=row.at_least,
+            claim=None if subject.column is None else capabilities.claim_id(row, subject),
         )

@@ -5,6 +5,7 @@ Needs neither torch nor ray: listing, planning and asking for the state answer a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,12 +30,20 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace's places, all below `home`, which is made absolute: Ray's workers run in folders of their own."""
+    """A workspace's places, all below `home`, which is made absolute: Ray's workers run in folders of their own.
+
+    None of them need exist; ValueError where a file is in the place of one, before any work is put into it.
+    """
 
     home: Path
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "home", self.home.absolute())
+        for folder in (self.home, self.runs, self.data):
+            if os.path.exists(folder) and not os.path.isdir(folder):
+                raise ValueError(
+                    f"{folder} is a file where a folder is meant; move it away, or name another home with --home"
+                )
 
     @property
     def runs(self) -> Path:
@@ -50,6 +59,11 @@ class Workspace:
     def database(self) -> Path:
         """What `aiayn query` reads; can be rebuilt from the run folders."""
         return self.home / "results.duckdb"
+
+    @property
+    def ray(self) -> Path:
+        """What Ray Tune keeps for the time of a command."""
+        return self.home / "ray"
 
     @property
     def site(self) -> Path:
@@ -122,9 +136,8 @@ def corpus_state(data: DataConfig, cache_dir: Path) -> str:
     from core.data import corpora
     from core.data.corpus import DataError
 
-    languages = (data.src, data.tgt)
     try:
-        return corpora.get(data.corpus, cache_dir).fingerprint(cache_dir, languages)
+        return corpora.get_pairs(data, cache_dir).fingerprint(cache_dir, (data.src, data.tgt))
     except (ValueError, OSError, DataError) as error:
         return f"unusable ({error})"
 

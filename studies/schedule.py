@@ -5,12 +5,11 @@ What is done, resumes or is skipped, the run folders decide; Tune decides where 
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,16 +18,20 @@ from typing import TYPE_CHECKING, Any
 from core.complexity import training_flops
 from core.data.prepare import prepare
 from results.records import RunRecord
+from results.run_folder import RunFolder
+from studies.in_use import in_use
 from studies.preflight import check_disk, check_nodes, check_resources, nodes
 from studies.ray_session import ray_session
 from studies.resources import Job, Resources
-from studies.runs import PlannedRun, Workspace
+from studies.runs import Workspace
 
 if TYPE_CHECKING:
     from ray import tune
 
 # A trial whose process dies is started again this often, from its checkpoint.
 MAX_RESTARTS = 2
+# What Ray says where it, or the kernel before it, ended a process so that the machine does not run out of memory.
+_KILLED_FOR_MEMORY = ("OutOfMemory", "low on memory", "memory pressure")
 
 
 def run_on_ray(
@@ -37,8 +40,9 @@ def run_on_ray(
     address: str | None = None,
     max_concurrent: int | None = None,
     on_start: Callable[[], None] = lambda: None,
+    oom_halvings: int = 0,
 ) -> None:
-    """Carry out these runs with Ray Tune and return when all have ended, or on Ctrl-C with what is done kept.
+    """Carry out these runs with Ray Tune and return when all have ended; Ctrl-C and SIGTERM leave it at once.
 
     Trainings come first, the longest before the others, so that the machine is not left with one long run at the end;
     what measures a finished run, or learns from one, comes after them. Data is prepared once, before any trial starts.
@@ -55,28 +59,32 @@ def run_on_ray(
         check_disk(jobs, workspace, found, max_concurrent)
         if address is not None or any(resources.gpus for _, resources in jobs):
             check_nodes(jobs, workspace, found)
-        trainings = [job for job in jobs if job[0].trains and job[0].needs is None]
+        trainings = longest_first([job for job in jobs if job[0].trains and job[0].needs is None])
         for data in dict.fromkeys(run.config.data for run, _ in trainings):
             prepare(data, workspace.data)
         on_start()
-        trainings.sort(key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
         for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:
-                _fit(stage, workspace, max_concurrent)
+                _fit(stage, workspace, max_concurrent, oom_halvings)
 
 
-def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None) -> None:
+def longest_first(jobs: Sequence[Job]) -> list[Job]:
+    """Trainings by the time that they will take on their ranks."""
+    return sorted(jobs, key=lambda job: -training_flops(job[0].config.model, job[0].config.train) / job[1].ranks)
+
+
+def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None, oom_halvings: int) -> None:
     from ray import tune
 
     resources = {resources for _, resources in jobs}
     trainable = tune.with_resources(carry_out, _placement)
-    # One name for one start: a used name would mix this experiment into the older one's files.
-    name = f"{jobs[0][0].record.study}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder = _new_experiment(workspace, jobs[0][0].record.study)
     tuner = tune.Tuner(
         trainable,
         param_space={
             "job": tune.grid_search([{"record": run.record.to_json(), **asdict(given)} for run, given in jobs]),
             "home": str(workspace.home),
+            "oom_halvings": oom_halvings,
         },
         tune_config=tune.TuneConfig(
             max_concurrent_trials=max_concurrent,
@@ -87,17 +95,24 @@ def _fit(jobs: Sequence[Job], workspace: Workspace, max_concurrent: int | None) 
             trial_dirname_creator=_trial_name,
         ),
         run_config=tune.RunConfig(
-            name=name,
-            storage_path=str(workspace.home / "ray"),
+            name=folder.name,
+            storage_path=str(workspace.ray),
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
         ),
     )
-    with _sigterm_as_interrupt():
-        results = tuner.fit()
-    _record_deaths([run for run, _ in jobs], [result for result in results if result.error is not None])
-    # The run folders hold all that counts.
-    shutil.rmtree(workspace.home / "ray" / name, ignore_errors=True)
+    with in_use(folder):
+        try:
+            results = tuner.fit()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # the run folders hold all that counts
+    _record_deaths(workspace, [result for result in results if result.error is not None])
+
+
+def _new_experiment(workspace: Workspace, study: str) -> Path:
+    """A folder that no other start of the study has: a used name would mix this experiment into the older one."""
+    workspace.ray.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{study}-{time.strftime('%Y%m%d-%H%M%S')}-", dir=workspace.ray))
 
 
 def _resources(config: Mapping[str, Any]) -> Resources:
@@ -112,14 +127,26 @@ def _placement(config: Mapping[str, Any]) -> tune.PlacementGroupFactory:
     return tune.PlacementGroupFactory([resources.bundle] * resources.ranks, strategy="STRICT_PACK")
 
 
-def _record_deaths(runs: Sequence[PlannedRun], failures: Sequence[tune.Result]) -> None:
-    """Write down why a run ended whose process did not live to do so itself."""
-    folders = {run.record.run: run.folder for run in runs}
+def _record_deaths(workspace: Workspace, failures: Sequence[tune.Result]) -> None:
+    """Write down why a run ended whose process did not live, or never came, to do so itself."""
     for result in failures:
-        folder = folders[result.config["job"]["record"]["run"]]
-        if folder.path.exists() and folder.status().status in ("queued", "running") and folder.attempts():
-            reason = str(result.error).strip().splitlines()[-1:] or ["no reason was given"]
-            folder.attempts()[-1].fail(f"its process died {MAX_RESTARTS + 1} times, last: {reason[0]}")
+        record = RunRecord.from_json(result.config["job"]["record"])
+        folder = RunFolder.create(workspace.runs, record)  # it may have died before it could make one
+        # One that runs is another command's by now, or an orphan's for a moment more.
+        if folder.status().status == "queued":
+            with suppress(OSError):  # on a full disk the run stays interrupted
+                attempts = folder.attempts()
+                attempt = attempts[-1] if attempts else folder.claim_attempt()
+                attempt.fail(_cause_of_death(str(result.error)))
+
+
+def _cause_of_death(said: str) -> str:
+    """The reason in a line, from what Ray says at length."""
+    died = f"its process died {MAX_RESTARTS + 1} times"
+    if any(sign in said for sign in _KILLED_FOR_MEMORY):
+        return f"out of memory: {died} because the machine had none left; run fewer with --max-concurrent"
+    last = said.strip().splitlines()[-1:] or ["no reason was given"]
+    return f"{died}, last: {last[0]}"
 
 
 def _trial_name(trial) -> str:
@@ -134,14 +161,4 @@ def carry_out(config: dict) -> None:
     record, resources = RunRecord.from_json(config["job"]["record"]), _resources(config)
     home = Path(config["home"])
     join = train_alone if resources.ranks == 1 else partial(rank_actors, record, home, resources)
-    execute(record, Workspace(home), resources.cpus, own_device(), join)
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Tune saves its state and returns on SIGUSR1 as on Ctrl-C; SIGTERM would end the process where it stands."""
-    previous = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGUSR1))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    execute(record, Workspace(home), resources.cpus, own_device(), join, config["oom_halvings"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from results.errors import BusyError
 from results.records import DepartureRow, VerdictRow
 from results.store import SCHEMA_VERSION, Store
 from studies.claim import Claim
@@ -20,6 +22,10 @@ from studies.verdict import FULL_SCALE, Question, decide_family
 
 if TYPE_CHECKING:
     import pyarrow
+
+REFRESH_SECONDS = 3.0
+
+logger = logging.getLogger(__name__)
 
 # A corpus and the languages of it that are read; none for trees.
 Data = tuple[str, tuple[str, ...]]
@@ -111,19 +117,25 @@ def _basis(store: Store, obstacles: dict[Data, str | None]) -> str:
 def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tuple[str, ...]]:
     """The workspace's store, up to date: run folders read, registry and verdicts written; and what could not be read.
 
-    Where the home may only be read, the store is shown as it is.
+    Where the home may only be read, or another process keeps writers out, the store is shown as it is.
 
     Raises:
         ResultsError: there is no database and none can be made, or the file is not one.
     """
     store = Store(workspace.home)
-    report = store.rebuild() if rebuild else store.refresh()
-    if report is None:
+    # Whoever only asks need not wait long to be the writer: the next one will do the same work.
+    writer = Store(workspace.home, patience=REFRESH_SECONDS) if store.database.exists() and not rebuild else store
+    try:
+        report = writer.rebuild() if rebuild else writer.refresh()
+        # Not only if this call read something: a command that was killed has read runs and decided nothing.
+        if report is not None and writer.verdicts_basis() != _basis(writer, _obstacles(writer)):
+            write_verdicts(writer)
+    except BusyError as error:
+        if writer is store:
+            raise
+        logger.warning("not brought up to date: %s", error)
         return store, ()
-    # Not only if this call read something: a command that was killed has read runs and decided nothing.
-    if store.verdicts_basis() != _basis(store, _obstacles(store)):
-        write_verdicts(store)
-    return store, report.problems
+    return store, report.problems if report else ()
 
 
 def claim_verdicts(

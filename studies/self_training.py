@@ -90,15 +90,15 @@ def _parse(first: TrainedRun, gold: Sequence[Tree], device: torch.device) -> lis
 
 def _score(kept: Sequence[_Candidate], candidates: Sequence[_Candidate], dataset: str) -> Score:
     of_all = score_baseline([one.parsed.tree for one in candidates], [one.gold for one in candidates])
-    if not kept:
-        reason = f"none of {len(candidates)} sentences got a tree that needed no repair"
-        return Score("silver_f1", None, of_all.signature, dataset, 0, {"reason": reason})
-    of_kept = score_baseline([one.parsed.tree for one in kept], [one.gold for one in kept])
-    details = of_kept.details | {
+    counts = {
         "sentences": len(candidates),
         "valid": sum(one.parsed.valid for one in candidates),
         "kept": len(kept),
-        "least_confidence": kept[-1].confidence,
         "f1_of_all_sentences": of_all.value,
     }
+    if not kept:
+        counts["reason"] = f"none of {len(candidates)} sentences got a tree that needed no repair"
+        return Score("silver_f1", None, of_all.signature, dataset, 0, counts)
+    of_kept = score_baseline([one.parsed.tree for one in kept], [one.gold for one in kept])
+    details = of_kept.details | counts | {"least_confidence": kept[-1].confidence}
     return Score("silver_f1", of_kept.value, of_kept.signature, dataset, len(kept), details)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,18 +95,23 @@ def _text(line: bytes) -> str:
     return line.removesuffix(b"\r").decode("utf-8")
 
 
+def _as_it_is(line: str) -> str:
+    return line
+
+
 class LineTranslator:
-    """A finished run that translates lines.
+    """A finished run that translates lines; `read_as` makes the model's source of a line.
 
     Raises:
         ValueError: the settings leave the model no room for any sentence.
     """
 
-    def __init__(self, run: TrainedRun, decode: DecodeConfig) -> None:
+    def __init__(self, run: TrainedRun, decode: DecodeConfig, read_as: Callable[[str], str] = _as_it_is) -> None:
         from core.architectures import build_decoder
         from core.decode import Translator
 
         model = run.config.model
+        self._read_as = read_as
         self._vocabulary = run.vocabulary
         self._most_pieces = _MOST_SOURCE_PIECES
         if isinstance(model, ModelConfig) and model.positions == "learned":
@@ -126,6 +131,7 @@ class LineTranslator:
         """
         num_lines = 0
         for lines in read_chunks(file):
+            lines = [self._read_as(line) for line in lines]
             # A piece has one byte at least, and the vocabulary puts a space before each line.
             long = [index for index, line in enumerate(lines) if len(line.encode()) >= self._most_pieces]
             sources = self._vocabulary.encode_batch([lines[index] for index in long])
@@ -143,7 +149,7 @@ class LineTranslator:
         num_before = 0
         for lines in chunks:
             wanted = [index for index, line in enumerate(lines) if line.strip()]
-            sources = self._vocabulary.encode_batch([lines[index] for index in wanted])
+            sources = self._vocabulary.encode_batch([self._read_as(lines[index]) for index in wanted])
             fitting = next((i for i, source in enumerate(sources) if len(source) > self._most_pieces), None)
             if fitting is not None:
                 yield from self._translate(lines[: wanted[fitting]], wanted[:fitting], sources[:fitting], num_before)

@@ -5,6 +5,8 @@ This file is part of a run's code version: a change here makes new runs.
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
 import math
 import shutil
@@ -12,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from core.averaging import Member, average_members, find_members, member_steps, save_member
-from core.checkpoint import Checkpoint, load_checkpoint, newest_checkpoint, save_checkpoint, write_atomically
+from core.checkpoint import (
+    Checkpoint,
+    DamagedCheckpointError,
+    load_checkpoint,
+    newest_first,
+    pass_over,
+    save_checkpoint,
+    write_atomically,
+)
 from core.complexity import update_flops
 from core.config import DataConfig, DecodeConfig, RunConfig, TrainConfig
 from core.data.corpora import get_pairs, get_treebank, tree_format
@@ -35,7 +45,7 @@ from core.sustained_rate import benchmark, sustained_flops
 from core.trainer import DivergedError, Trainer, evaluate
 from results import provenance
 from results.records import RunRecord, RunResult, Score
-from results.run_folder import HEARTBEAT_SECONDS, Attempt, RunFolder
+from results.run_folder import METRICS, ORPHAN_SECONDS, Attempt, RunFolder
 from studies.runs import Workspace
 from studies.work import (
     AttentionProbe,
@@ -67,8 +77,13 @@ def train_alone(_: Callable[[str], None]) -> AbstractContextManager[Ranks]:
     return nullcontext(ALONE)
 
 
+OUT_OF_MEMORY = "out of memory"
+# The kinds of work whose micro-batches can be cut for want of memory.
+_TRAINS = (Training, SelfTraining)
+
+
 class SupersededError(Exception):
-    """A later attempt of the same run has started: this one was taken for dead and must not commit anything."""
+    """Another attempt of the same run took over: this one was taken for dead and must not commit anything."""
 
 
 def execute(
@@ -77,38 +92,95 @@ def execute(
     num_threads: int,
     device: torch.device,
     join: Join = train_alone,
+    oom_halvings: int = 0,
 ) -> None:
     """Carry out one run, from its newest checkpoint if it was begun before.
 
-    One that is done, or that another process works on, is left alone; who seems to work on it gets a minute to show
-    that it is not a dead command's last sign of life.
+    One that is done, or that another process works on, is left alone.
     How it ended is in its folder: `result.json`, or the attempt's `error.json` with the reason and `log.txt` with the
     traceback. No error leaves this function, so one failed run leaves the others alone, save RankLostError: the run can
     go on in a new process.
+
+    Args:
+        oom_halvings: how often a run that is out of memory may go on with micro-batches half as large. Its updates
+            stay the same, filled by more of them.
     """
     folder = RunFolder.create(workspace.runs, record)
-    deadline = time.monotonic() + HEARTBEAT_SECONDS
-    while folder.status().status == "running" and time.monotonic() < deadline:
-        time.sleep(1.0)
-    if folder.status().status in ("done", "running"):
-        return
-    attempt = folder.claim_attempt()
+    most_halvings = oom_halvings if isinstance(work_of(record.config), _TRAINS) else 0
+    attempt = _claim(folder)
     torch.set_num_threads(num_threads)
+    while attempt is not None:
+        halvings = min(_times_out_of_memory(folder), most_halvings)
+        if halvings:
+            attempt.note(f"out of memory before: micro-batches are cut into {2**halvings} parts")
+        _try(record, folder, attempt, workspace, device, join, 2**halvings)
+        again = halvings < min(_times_out_of_memory(folder), most_halvings)
+        attempt = folder.claim_after(attempt.number) if again else None
+        gc.collect()  # what the attempt held
+        torch.cuda.empty_cache()
+
+
+def _claim(folder: RunFolder) -> Attempt | None:
+    """An attempt of this process; None where the run has ended, or another process works on it.
+
+    Several commands may share a home: a run is whose attempt was claimed first. Who seems to work on it is waited for
+    as long as a dead command's workers may still show signs of life.
+    """
+    first_sign = math.inf
+    while True:
+        newest = folder.newest_number()
+        status = folder.status().status
+        if status in ("done", "diverged"):
+            return None
+        if status == "running":
+            sign = folder.attempts()[-1].last_sign_of_life()
+            first_sign = min(first_sign, sign)
+            if sign > first_sign + ORPHAN_SECONDS + HEARTBEAT_EVERY_SECONDS:
+                return None
+            time.sleep(0.5)
+        elif attempt := folder.claim_after(newest):
+            return attempt
+
+
+def _times_out_of_memory(folder: RunFolder) -> int:
+    """How many attempts so far ended for want of memory."""
+    return sum(attempt.failure().startswith(OUT_OF_MEMORY) for attempt in folder.attempts())
+
+
+def _try(
+    record: RunRecord,
+    folder: RunFolder,
+    attempt: Attempt,
+    workspace: Workspace,
+    device: torch.device,
+    join: Join,
+    parts: int,
+) -> None:
+    """One attempt to its end, good or bad; `parts` is into how many parts micro-batches are cut."""
     try:
         with _heartbeat(attempt):
-            _carry_out(record, folder, attempt, workspace, device, join)
+            _carry_out(record, folder, attempt, workspace, device, join, parts)
     except SupersededError:
-        pass  # the later attempt tells how the run ended
+        pass  # the other attempt tells how the run ended
     except DivergedError as error:
-        attempt.fail(str(error), status="diverged")
+        _fail(attempt, str(error), status="diverged")
     except RankLostError as error:
-        attempt.fail(str(error))
+        _fail(attempt, str(error))
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this run's reason and must not stop the others
-        attempt.log_file.write_text(traceback.format_exc(), encoding="utf-8")
-        attempt.fail(_out_of_memory(error, record) or f"{type(error).__name__}: {error}")
+        reason = _out_of_memory(error, record, parts) or _disk_full(error) or f"{type(error).__name__}: {error}"
+        _fail(attempt, reason, log=traceback.format_exc())
     finally:
-        attempt.close()
+        with suppress(OSError):
+            attempt.close()
+
+
+def _fail(attempt: Attempt, reason: str, status: str = "failed", log: str = "") -> None:
+    """Leave the reason, and then the traceback, as far as a full disk takes them: without, the run is interrupted."""
+    with suppress(OSError):
+        attempt.fail(reason, status)
+        if log:
+            attempt.log_file.write_text(log, encoding="utf-8")
 
 
 def _machine(device: torch.device, ranks: Ranks) -> dict[str, Any]:
@@ -117,17 +189,23 @@ def _machine(device: torch.device, ranks: Ranks) -> dict[str, Any]:
 
 
 def _carry_out(
-    record: RunRecord, folder: RunFolder, attempt: Attempt, workspace: Workspace, device: torch.device, join: Join
+    record: RunRecord,
+    folder: RunFolder,
+    attempt: Attempt,
+    workspace: Workspace,
+    device: torch.device,
+    join: Join,
+    parts: int,
 ) -> None:
     attempt.record_machine(_machine(device, ALONE))
     match work_of(record.config):
         case Training():
-            _train(record, folder, attempt, workspace, device, join)
+            _train(record, folder, attempt, workspace, device, join, parts)
         case SelfTraining() as work:
             from studies.self_training import silver_trees
 
             silver = silver_trees(work, record, folder, workspace, device)
-            _train(record, folder, attempt, workspace, device, join, silver)
+            _train(record, folder, attempt, workspace, device, join, parts, silver)
         case AttentionProbe() as probe:
             from studies.attention_probe import measure
 
@@ -159,23 +237,35 @@ def _carry_out(
 
 
 def _conclude(folder: RunFolder, attempt: Attempt, result: RunResult) -> None:
-    if not folder.is_newest(attempt):
-        raise SupersededError
+    _require_own(folder, attempt)
     folder.finish(result)
 
 
-def _out_of_memory(error: Exception, record: RunRecord) -> str | None:
+def _require_own(folder: RunFolder, attempt: Attempt) -> None:
+    if not folder.may_commit(attempt):
+        raise SupersededError
+
+
+def _out_of_memory(error: Exception, record: RunRecord, parts: int) -> str | None:
     """What to lower, where that is what ended the run; None for any other error."""
     # Torch's own kind is for GPUs; its CPU allocator raises a plain RuntimeError.
     if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
         return None
-    if not isinstance(work_of(record.config), Training):
-        return "out of memory: run fewer at a time with --max-concurrent"
-    tokens = record.config["train"]["micro_batch_tokens"]
+    if not isinstance(work_of(record.config), _TRAINS):
+        return f"{OUT_OF_MEMORY}: run fewer at a time with --max-concurrent"
+    tokens = record.config["train"]["micro_batch_tokens"] // parts
     return (
-        f"out of memory: lower micro_batch_tokens (now {tokens:,}), which is filled up to the same update by more "
-        "micro-batches, or run fewer at a time with --max-concurrent"
+        f"{OUT_OF_MEMORY} with micro-batches of {tokens:,} tokens: start the command again with --oom-halvings "
+        f"{parts.bit_length()}, which fills the same updates by more and smaller ones, or run fewer trials at a time "
+        "with --max-concurrent"
     )
+
+
+def _disk_full(error: Exception) -> str | None:
+    """What to do where that is what ended the run; None for any other error."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return None
+    return f"the disk is full ({error.strerror}): free some space (aiayn clean), and start the same command again"
 
 
 @contextmanager
@@ -217,6 +307,7 @@ def _train(
     workspace: Workspace,
     device: torch.device,
     join: Join,
+    parts: int,
     silver: Silver | None = None,
 ) -> None:
     config = RunConfig.from_dict(record.config)
@@ -229,11 +320,22 @@ def _train(
             name: reference_of(config.data, name, splits[name], workspace)
             for name in (config.data.dev_split, config.data.test_split)
         }
+    earlier = folder.attempts()[:-1]
+    dev_nll = {step: nll for other in earlier for step, nll in other.logged("dev", "nll").items()}
+
+    def log(step: int, split: str, values: Mapping[str, float], seconds: float) -> None:
+        attempt.log_metrics(step, split, values, seconds)
+        if split == "dev":
+            dev_nll[step] = values["nll"]
 
     def save(checkpoint: Checkpoint) -> None:
-        if not folder.is_newest(attempt):
+        _require_own(folder, attempt)
+        path = save_checkpoint(
+            attempt.checkpoints, checkpoint, earlier=[other.checkpoints for other in earlier], scores=dev_nll
+        )
+        if not folder.may_commit(attempt):  # a later attempt may have looked before this one was there
+            path.unlink(missing_ok=True)
             raise SupersededError
-        save_checkpoint(attempt.checkpoints, checkpoint)
 
     def keep(step: int, weights: Mapping[str, torch.Tensor]) -> None:
         save_member(attempt.checkpoints, record.run, step, weights)
@@ -248,20 +350,25 @@ def _train(
     with join(attempt.fail) as ranks:
         attempt.record_machine(_machine(device, ranks))
         with phase("setup"):
-            trainer = Trainer(record.run, config, splits["train"], dev_split, record.seed, device, ranks)
-            earlier = ranks.follow_first(newest_checkpoint([other.checkpoints for other in folder.attempts()]))
-            if earlier is not None:
-                trainer.restore(load_checkpoint(earlier, record.run))
+            found = _newest_checkpoint(earlier, attempt, record.run)
+            # What the others have to do alike: `assist`.
+            ranks.follow_first((found and found[0], parts))
+            trainer = Trainer(
+                record.run, config, splits["train"], dev_split, record.seed, device, ranks, micro_batch_parts=parts
+            )
+            if found is not None:
+                trainer.restore(found[1])
         with phase("train"):
-            trainer.train(attempt.log_metrics, save, keep=keep, on_evaluation=write_samples)
+            trainer.train(log, save, keep=keep, on_evaluation=write_samples)
     members = _average(folder, record.run, config.train, trainer.model)
+    smaller = _in_parts(config, parts)
     scores = [silver.score] if silver else []
     for name, split_name in (("dev", config.data.dev_split), ("test", config.data.test_split)):
         split, reference = splits[split_name], references[split_name]
-        scores += _score_split(name, split_name, split, reference, trainer.model, config, data, attempt, phase)
-    if members:
-        averaged = {"averaged": [asdict(member) for member in members]}
-        scores = [replace(score, details=score.details | averaged) for score in scores]
+        scores += _score_split(name, split_name, split, reference, trainer.model, smaller, data, attempt, phase)
+    how = {"averaged": [asdict(member) for member in members]} if members else {}
+    how |= {"micro_batch_parts": parts} if parts > 1 else {}
+    scores = [replace(score, details=score.details | how) for score in scores]
     with phase("rate"):
         scores += _costs(config, trainer, splits["train"], device)
     _finish(record, folder, attempt, trainer, data, scores, phase)
@@ -331,15 +438,35 @@ def assist(record: RunRecord, workspace: Workspace, num_threads: int, device: to
         silver = silver_trees(work, record, RunFolder(workspace.runs / record.run), workspace, device)
     data = _training_data(record, config, workspace, silver)
     train_split, dev_split = data.split("train"), data.split(config.data.dev_split)
-    trainer = Trainer(record.run, config, train_split, dev_split, record.seed, device, ranks)
-    earlier = ranks.follow_first(None)
-    if earlier is not None:
-        trainer.restore(load_checkpoint(earlier, record.run))
+    path, parts = ranks.follow_first(None)
+    trainer = Trainer(record.run, config, train_split, dev_split, record.seed, device, ranks, micro_batch_parts=parts)
+    if path is not None:
+        trainer.restore(load_checkpoint(path, record.run))
     trainer.train(_do_nothing, _do_nothing, keep=_do_nothing)
 
 
 def _do_nothing(*_: object) -> None:
     """In place of what the first rank writes."""
+
+
+def _in_parts(config: RunConfig, parts: int) -> RunConfig:
+    """The configuration with batches for scoring that take a part of the memory; what comes out is the same."""
+    return replace(
+        config,
+        train=replace(config.train, micro_batch_tokens=max(1, config.train.micro_batch_tokens // parts)),
+        decode=replace(config.decode, batch_tokens=max(1, config.decode.batch_tokens // parts)),
+    )
+
+
+def _newest_checkpoint(earlier: Sequence[Attempt], attempt: Attempt, run: str) -> tuple[Path, Checkpoint] | None:
+    """The newest checkpoint of earlier attempts that can be loaded; damaged ones are passed over, and noted."""
+    for path in newest_first(other.checkpoints for other in earlier):
+        try:
+            return path, load_checkpoint(path, run)
+        except DamagedCheckpointError as error:
+            attempt.note(f"{error}; passed over for the one before it")
+            pass_over(path)
+    return None
 
 
 def _average(folder: RunFolder, run: str, plan: TrainConfig, model: SequenceModel) -> tuple[Member, ...]:
@@ -497,8 +624,7 @@ def _finish(
     scores: list[Score],
     phase: Phases,
 ) -> None:
-    if not folder.is_newest(attempt):
-        raise SupersededError
+    _require_own(folder, attempt)
     weights, vocabulary = folder.path / "model.pt", folder.path / "vocabulary.json"
     with phase("save"):
         write_atomically(weights, {"run": record.run, "config": record.config, "model": trainer.model.state_dict()})
@@ -508,8 +634,10 @@ def _finish(
             files = {kind: _output_file(attempt, name, kind) for kind in ("output", *READABLE_KINDS)}
             artifacts += [folder.artifact(kind, file) for kind, file in files.items() if file.exists()]
         # One file an attempt: a restart goes on in a file of its own.
-        samples = [_samples_file(other) for other in folder.attempts()]
-        artifacts += [folder.artifact("samples", file) for file in samples if file.exists()]
+        for other in folder.attempts():
+            kinds = {METRICS: other.metrics_file, "samples": _samples_file(other)}
+            artifacts += [folder.artifact(kind, file) for kind, file in kinds.items() if file.exists()]
+    _require_own(folder, attempt)
     folder.finish(
         RunResult(
             seconds=trainer.seconds,

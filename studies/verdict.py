@@ -264,7 +264,7 @@ def _decide_computed(claim: Claim, computed: float) -> Verdict:
 
 def _decide_counted(question: Question, draft: Verdict) -> Verdict:
     claim, counted = question.claim, draft.measured
-    reason = f"counted: {reasons.statement(claim, counted).removeprefix('measured ')}; no seed changes it"
+    reason = f"counted: {reasons.statement(claim, counted).removeprefix('measured ')}, the same in every run"
     word = _word(question, _is_within(claim, counted))
     return replace(draft, verdict=word, reason=reason, low=counted, high=counted)
 

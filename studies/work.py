@@ -143,7 +143,7 @@ class CapabilityProbe(_Alone):
     """
 
     learning_rate: float
-    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py",)
+    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py", "capabilities.py")
     is_of_model: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,3 +119,50 @@ def unbroken(
     """table3/base, seed 1, trained without a break. Only to be read."""
     workspace = new_workspace()
     return execute(plan(workspace, "base")[0], workspace)
+
+
+@pytest.fixture(scope="session")
+def small_treebank() -> Iterator[Callable[[], None]]:
+    """The grammar's treebank with few trees, for as long as the session lasts in this process: call it to begin."""
+    from core.data import corpora
+    from core.data.generated_corpus import GRAMMAR
+    from core.data.treebanks import GRAMMAR_TREES
+
+    splits = {"train": 300, "dev": 30, "test": 30}
+    few = replace(GRAMMAR_TREES, splits=splits, corpus=replace(GRAMMAR, splits=splits))
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda: patch.setattr(corpora, "TREEBANKS", {**corpora.TREEBANKS, "grammar": few})
+
+
+@pytest.fixture(scope="session")
+def tiny_parsing(tiny: Scale, small_treebank: Callable[[], None]) -> Scale:
+    """`tiny` for Table 4: 30 updates on 300 trees, then greedy search."""
+    small_treebank()
+    wsj_only = replace(
+        tiny.parsing.wsj_only,
+        model=replace(tiny.base.model, vocab_size=400, num_layers=1),
+        data=replace(tiny.parsing.wsj_only.data, vocab_size=400),
+        train=replace(tiny.base.train, train_steps=30),
+        decode=replace(tiny.base.decode, max_extra_pieces=40),
+    )
+    semi = replace(wsj_only, data=replace(wsj_only.data, train_share=0.5))
+    return replace(tiny, parsing=replace(tiny.parsing, wsj_only=wsj_only, semi=semi))
+
+
+@pytest.fixture(scope="session")
+def plan_parsing(tiny_parsing: Scale) -> Callable[..., list[PlannedRun]]:
+    """Plans trials of Table 4 at the tiny scale."""
+    from studies.table4 import STUDY as TABLE4
+
+    return lambda workspace, *trials, seeds=1: plan_runs(TABLE4, tiny_parsing, seeds, workspace, trials)
+
+
+@pytest.fixture(scope="session")
+def parser_run(
+    plan_parsing: Callable[..., list[PlannedRun]],
+    execute: Callable[[PlannedRun, Workspace], RunFolder],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunFolder:
+    """table4/wsj_only, seed 1, hardly trained. Only to be read."""
+    workspace = Workspace(tmp_path_factory.mktemp("parsing"))
+    return execute(plan_parsing(workspace, "wsj_only")[0], workspace)

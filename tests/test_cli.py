@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -85,9 +86,11 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "report",
         "compare",
         "translate",
+        "parse",
         "attend",
         "doctor",
         "data",
+        "clean",
     }
     assert named == {path[0] for path in COMMANDS}
     assert {path[1] for path in COMMANDS if len(path) == 2} == {
@@ -220,7 +223,7 @@ def test_claims_are_listed_with_what_makes_them_special(cli: Cli) -> None:
         "reading: section 6.1, and the abstract and Table 2 of earlier versions",
         "a misquotation: should fail",
         "quoted: another system's number",
-        "awaits wsj_only",
+        "awaits wsj_corpus",
         "> 28.36",
         "24.90 ± 0.50",
         "1.75e-07",
@@ -243,6 +246,7 @@ def test_claims_are_listed_with_what_makes_them_special(cli: Cli) -> None:
         (["plan", "table5"], ["no study 'table5'; close: table4"]),
         (["plan", "--scale", "paper", "--gpu-type", "A10"], ["no GPU type 'A10'", "A100"]),
         (["plan", "--gpus", "0"], ["'--gpus'", "aiayn plan --help"]),
+        (["plan", "--gpus", "100000000000000000000"], ["'--gpus'", "aiayn plan --help"]),
         (["plan", "table3", "--trial", "bse"], ["no trial 'bse' in study table3; close: base"]),
         (["plan", "table3", "--scale", "smal"], ["no scale 'smal'", "smoke, small, paper"]),
         (["plan", "table3", "--seeds", "0"], ["0 seeds: at least 1 is needed"]),
@@ -259,7 +263,7 @@ def test_claims_are_listed_with_what_makes_them_special(cli: Cli) -> None:
         (["data", "check", "multi30k"], ["corpus multi30k is not here", "aiayn data fetch multi30k"]),
         (["data", "check", "grammar", "--pair", "en-es"], ["grammar has no pair 'en-es'", "en-de, en-fr, de-fr"]),
         (["data", "fetch", "wmt14", "--pair", "de-fr"], ["wmt14 has no pair 'de-fr'", "en-de, en-fr"]),
-        (["data", "remove", "grammar"], ["no corpus was added under the name 'grammar'"]),
+        (["data", "remove", "grammar"], ["no corpus was added under the name 'grammar'; there is none"]),
         (["data", "add", "x", "--src", "a", "--tgt", "b", "--src-lang", "en"], ["--tgt-lang", "aiayn data add --help"]),
         (
             ["data", "add", "x", "--src", "a", "--tgt", "b", "--src-lang", "en", "--tgt-lang", "en"],
@@ -313,6 +317,27 @@ def test_home_that_cannot_be_written_is_refused(arguments: list[str], place: str
     (tmp_path / "file").write_text("in the way")
     refused(cli(*arguments, "--home", place), "--home")
     assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["status"], ["plan", "table3"], ["run", "table3"], ["claims"], ["data", "list"], ["translate", "x"]],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.parametrize("place", ["", "runs", "data"])
+def test_file_where_a_folder_is_meant_is_refused_at_once(
+    arguments: list[str], place: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    (home / place).parent.mkdir(exist_ok=True)
+    (home / place).write_text("in the way")
+    monkeypatch.setattr(sys, "argv", ["aiayn", *arguments, "--home", str(home)])
+    with pytest.raises(SystemExit) as end:
+        aiayn.main()
+    out, message = capsys.readouterr()
+    assert end.value.code == 2
+    assert out == ""
+    assert re.fullmatch(rf"{home / place} is a file where a folder is meant; move it away, or .* --home\n", message)
 
 
 def test_database_that_is_none_is_refused_and_can_be_rebuilt(cli: Cli, tmp_path: Path) -> None:

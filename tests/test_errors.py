@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from core.config import DecodeConfig
 from core.data.treebanks.export import write_lines
 from results.errors import QueryError
 from results.output import write
+from studies import ray_session as ray_session_module
 from studies.ray_session import ClusterError, ray_session
 from studies.registry import get_study
 from studies.runs import MOST_SEEDS, Workspace, plan_runs
@@ -112,6 +114,28 @@ def test_cluster_that_is_not_there_is_refused_at_once(address: str) -> None:
         pass
 
 
+def test_a_server_that_is_no_cluster_is_refused_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would wait for minutes."""
+    monkeypatch.setattr(ray_session_module, "LISTEN_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=f"no Ray cluster at '{address}' .timed out"), ray_session(address):
+            pass
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        answer = threading.Thread(target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n"))
+        answer.start()
+        with pytest.raises(ClusterError, match="what listens there is no Ray"), ray_session(address):
+            pass
+        answer.join()
+
+
+def test_rays_client_is_not_used() -> None:
+    with pytest.raises(ClusterError, match=r"ray://.* is of Ray's client, .* aiayn submit"):  # noqa: SIM117
+        with ray_session("ray://10.0.0.1:10001"):
+            pass
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(
     "arguments", [["list"], ["list", "table3"], ["plan", "table3", "--seeds", "3"], ["data", "list"]]
@@ -127,6 +151,9 @@ def test_table_fits_the_terminal_and_breaks_no_number(
         aiayn.main()
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     tables = [line for line in lines if "  " in line]  # sentences below may wrap
+    headings = [line for line in lines if line.startswith(("smoke scale", "what 3 seeds", "the same on"))]
+    assert len(headings) == (3 if arguments[0] == "plan" else 0)
+    assert all(len(line) <= width for line in headings)
     assert tables
     assert max(map(len, tables)) <= width
     if arguments == ["list", "table3"]:

@@ -181,7 +181,8 @@ def local_folder(name: str) -> Path | None:
 
 
 def require_name(name: str, known: Mapping[str, object] | tuple[str, ...], complaint: str) -> None:
-    """Raise ValueError that begins with `complaint` and ends with near names, unless `name` is known."""
+    """Raise ValueError that begins with `complaint` and ends with near names, or all, unless `name` is known."""
     if name not in known:
         near = get_close_matches(name, list(known))
-        raise ValueError(f"{complaint} {name!r}; {'close' if near else 'known'}: {', '.join(near or known)}")
+        listed = f"{'close' if near else 'known'}: {', '.join(near or known)}" if known else "there is none at all"
+        raise ValueError(f"{complaint} {name!r}; {listed}")

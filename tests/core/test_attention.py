@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from core.attention import MultiHeadAttention, scaled_dot_product_attention
+from core.packing import AttentionPlan, Packing
 
 TIGHT = {"rtol": 0.0, "atol": 1e-10}
 
@@ -182,3 +184,32 @@ def test_training_mode_drops_no_attention_weight():
     _, weights = attention.attend(x, *attention.project_memory(x), mask=None)
     assert (weights > 0).all()
     assert torch.equal(attention(x, x, None), attention.eval()(x, x, None))
+
+
+def test_attention_dropout_drops_weights_in_training_alone() -> None:
+    # With values that are the identity, what comes out are the weights.
+    torch.manual_seed(3)
+    query, key = torch.randn(2, 1, 6, 4), torch.randn(2, 1, 6, 4)
+    value = torch.eye(6).expand(2, 1, 6, 6)
+    dropped, weights = scaled_dot_product_attention(query, key, value, dropout=0.5)
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 1, 6))  # B12: as they were before dropout
+    assert ((dropped == 0) | torch.isclose(dropped, 2 * weights)).all()
+    assert 0.2 < (dropped == 0).float().mean() < 0.8
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_packed_rows_with_attention_dropout_equal_the_padded_form_in_eval_mode(dropout: float) -> None:
+    torch.manual_seed(4)
+    attention = MultiHeadAttention(d_model=8, num_heads=2, d_k=4, d_v=4, dropout=dropout).eval()
+    packing = Packing(np.array([5, 5]))
+    plan = AttentionPlan(packing, packing, causal=True, device=torch.device("cpu"))
+    x = torch.randn(2, 5, 8)
+    padded = attention(x, x, torch.ones(5, 5, dtype=torch.bool).tril())
+    rows = x.flatten(0, 1)
+    assert torch.allclose(attention(rows, rows, plan), padded.flatten(0, 1), atol=1e-6)
+    attention.train()
+    torch.manual_seed(5)
+    trained = attention(rows, rows, plan)
+    assert torch.allclose(trained, padded.flatten(0, 1), atol=1e-6) == (dropout == 0.0)
+    mean = torch.stack([attention(rows, rows, plan) for _ in range(400)]).mean(0)
+    assert torch.allclose(mean, padded.flatten(0, 1), atol=0.15)

@@ -1,22 +1,29 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from core.checkpoint import (
     Checkpoint,
     CheckpointError,
+    DamagedCheckpointError,
     list_checkpoints,
     load_checkpoint,
     load_payload,
-    newest_checkpoint,
+    newest_first,
+    pass_over,
     save_checkpoint,
+    stale_checkpoints,
     write_atomically,
 )
 
@@ -60,7 +67,7 @@ def test_steps_are_ordered_by_number(tmp_path: Path, checkpoint: Checkpoint):
         (tmp_path / f"step-{step}.pt").write_bytes(content)
     names = [path.name for path in list_checkpoints(tmp_path)]
     assert names == ["step-9.pt", "step-99.pt", "step-100.pt", "step-1000.pt", "step-123456789.pt"]
-    assert newest_checkpoint([tmp_path]).name == "step-123456789.pt"
+    assert newest_first([tmp_path])[0].name == "step-123456789.pt"
 
 
 def test_only_the_newest_two_are_kept(tmp_path: Path, checkpoint: Checkpoint):
@@ -76,10 +83,56 @@ def test_the_newest_is_found_across_folders_and_the_later_folder_wins_a_tie(tmp_
     for folder, step in ((first, 100), (first, 200), (second, 99), (third, 200)):
         save_checkpoint(folder, replace(checkpoint, step=step))
     missing = tmp_path / "attempt-004"
-    assert newest_checkpoint([first, second]) == first / "step-00000200.pt"
-    assert newest_checkpoint([first, second, third, missing]) == third / "step-00000200.pt"
-    assert newest_checkpoint([missing]) is None
-    assert newest_checkpoint([]) is None
+    assert newest_first([first, second])[0] == first / "step-00000200.pt"
+    assert newest_first([first, second, third, missing])[0] == third / "step-00000200.pt"
+    assert newest_first([missing]) == []
+    assert newest_first([]) == []
+
+
+def test_the_best_is_kept_beside_the_newest_and_older_attempts_are_cleared(tmp_path: Path, checkpoint: Checkpoint):
+    first, second = tmp_path / "attempt-001", tmp_path / "attempt-002"
+    nll = {10: 2.0, 20: 1.0, 30: 1.5, 40: math.nan, 50: 1.2, 60: 1.1}
+    for step in (10, 20, 30):
+        save_checkpoint(first, replace(checkpoint, step=step), scores=nll)
+    assert [path.name for path in list_checkpoints(first)] == ["step-00000020.pt", "step-00000030.pt"]
+    for step in (40, 50, 60):
+        save_checkpoint(second, replace(checkpoint, step=step), earlier=[first], scores=nll)
+    assert list_checkpoints(first) == [first / "step-00000020.pt"]
+    assert [path.name for path in list_checkpoints(second)] == ["step-00000050.pt", "step-00000060.pt"]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50), unique=True), max_size=4),
+    st.dictionaries(st.integers(0, 50), st.floats(allow_nan=True), max_size=20),
+    st.integers(0, 3),
+)
+def test_what_is_needed_is_never_stale(attempts: list[list[int]], nll: dict[int, float], keep: int):
+    with tempfile.TemporaryDirectory() as place:
+        folders = [Path(place) / f"attempt-{number:03d}" for number in range(len(attempts))]
+        for folder, steps in zip(folders, attempts, strict=True):
+            folder.mkdir()
+            for step in steps:
+                (folder / f"step-{step:08d}.pt").touch()
+            (folder / "member-00000001.pt").touch()
+        present = [path for folder in folders for path in folder.glob("step-*.pt")]
+        stale = stale_checkpoints(folders, nll, keep)
+        kept = set(present) - set(stale)
+        assert set(stale) <= set(present)
+        assert set(newest_first(folders)[:keep]) <= kept
+        scores = [score for path in present if math.isfinite(score := nll.get(int(path.stem[5:]), math.nan))]
+        if scores:
+            assert min(scores) in {nll.get(int(path.stem[5:])) for path in kept}
+        assert len(kept) <= keep + 1
+
+
+def test_a_damaged_one_is_taken_out_of_the_way_and_stays(tmp_path: Path, checkpoint: Checkpoint):
+    older, newer = (save_checkpoint(tmp_path, replace(checkpoint, step=step)) for step in (10, 20))
+    newer.write_bytes(newer.read_bytes()[:100])
+    with pytest.raises(DamagedCheckpointError, match=r"step-00000020\.pt is not a checkpoint"):
+        load_checkpoint(newer, checkpoint.run)
+    pass_over(newer)
+    assert newest_first([tmp_path]) == [older]
+    assert newer.with_name("step-00000020.pt.damaged").stat().st_size == 100
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file_whole(

@@ -34,6 +34,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         if through_onednn and not torch.backends.mkldnn.is_available():
             pytest.skip("this torch was built without oneDNN")
         monkeypatch.setattr(cpu, "mkl_is_slow", lambda: through_onednn)
+        monkeypatch.setattr(cpu, "_FEWEST_MULTIPLICATIONS", 0 if through_onednn else 2**62)
 
     return choose
 
@@ -75,6 +76,33 @@ def test_the_three_products_of_a_linear_layer(
     product = cpu.transposed_times(grad, x)
     assert_close(product, grad.T @ x, **close)
     assert product.is_contiguous()
+
+
+def test_products_too_small_to_make_code_for_are_not_onednns(monkeypatch: pytest.MonkeyPatch):
+    """oneDNN makes code for each new shape, and batches of one shape hardly come twice."""
+    monkeypatch.setattr(cpu, "mkl_is_slow", lambda: True)
+    assert cpu.through_onednn(torch.empty(4_096, 128), 512)
+    assert not cpu.through_onednn(torch.empty(400, 64), 128)
+    assert not cpu.through_onednn(torch.empty(4_096, 128, dtype=torch.float64), 512)
+
+    monkeypatch.setattr(cpu, "_onednn", lambda *_: pytest.fail("oneDNN was asked"))
+    x, weight, grad = normal(400, 64, dtype=torch.float32), torch.ones(128, 64), torch.ones(400, 128)
+    cpu.times_transposed(x, weight), cpu.times(grad, weight), cpu.transposed_times(grad, x)
+    cpu.feed_forward(x, weight, weight[:, 0], weight.T.contiguous(), x[0])
+
+
+@pytest.mark.parametrize(
+    ("capability", "maker", "slow"),
+    [("AVX512", "AuthenticAMD", True), ("AVX512", "GenuineIntel", False), ("AVX2", "AuthenticAMD", False)],
+)
+def test_mkl_is_slow_where_it_leaves_avx_512_unused(
+    monkeypatch: pytest.MonkeyPatch, capability: str, maker: str, slow: bool
+):
+    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
+        pytest.skip("this torch was built without MKL or oneDNN")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(cpu.Path, "read_text", lambda *_, **__: f"vendor_id\t: {maker}\n")
+    assert cpu.mkl_is_slow.__wrapped__() is slow
 
 
 @onednn

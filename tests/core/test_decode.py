@@ -160,3 +160,16 @@ def test_no_thread_goes_on_when_nobody_waits_any_more(build_model: BuildModel):
         assert decoder.num_steps == num_steps
     finally:
         torch.set_num_threads(1)
+
+
+def test_the_same_request_to_another_checkpoint_is_not_answered_by_the_first(build_model: BuildModel):
+    """B61: what a decoder has packed of a model's weights is of the weights that the model has now."""
+    model, other = build_model(), build_model()
+    sources, config = some_sources(3, 5, 7), DecodeConfig(max_extra_pieces=5)
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    first, wanted = translate(model, sources, config), translate(other, sources, config)
+    assert first != wanted
+    model.load_state_dict(other.state_dict())
+    assert translate(model, sources, config) == wanted
+    model.load_state_dict(kept)
+    assert translate(model, sources, config) == first

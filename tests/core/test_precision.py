@@ -58,7 +58,7 @@ def test_master_weights_gradients_and_optimiser_stay_float32():
 
 
 def test_b20_c8_the_schedule_steps_with_the_optimiser_and_with_nothing_else():
-    """There is no loss scaling that could skip an update, so in any precision update n has the rate of update n."""
+    """B20: no loss scaling could skip an update, so in any precision update n has the rate of update n."""
     for precision in ("float32", "bfloat16"):
         trainer = build_trainer(precision)
         rates, optimizer_steps = [], []

@@ -64,7 +64,7 @@ def quick(monkeypatch):
     """Pages without a kernel, for what does not depend on their content; records which were asked for."""
     asked: list[tuple[str, str]] = []
 
-    def run(study, scale, database, runs, output, say):
+    def run(study, scale, database, runs, output, say, kernels):
         asked.append((study, scale))
         return build.Fragment("<h1>quick</h1>")
 
@@ -191,7 +191,7 @@ def test_a_page_of_a_scale_without_runs_is_taken_away(two_scale_database, tmp_pa
 def test_a_page_that_fails_is_named_and_the_rest_is_built(two_scale_database, tmp_path, monkeypatch):
     (tmp_path / "table3-smoke.html").write_text("of yesterday", encoding="utf-8")
 
-    def run(study, scale, database, runs, output, say):
+    def run(study, scale, database, runs, output, say, kernels):
         if scale == "smoke":
             raise ReportError("table3.ipynb: it broke")
         return build.Fragment("<h1>fine</h1>")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import ast
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -10,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from reports import notebook
 from reports.build import NOTEBOOKS
 from reports.notebook import ReportError
-from reports.pages import ATTENTION_STUDIES, HEADS_PAGE
+from reports.pages import READS_RUNS
 
 TEMPLATES = sorted(NOTEBOOKS.glob("*.ipynb"))
 PARAMETERS = {"database": "x.duckdb", "scale": "smoke"}
@@ -45,7 +47,7 @@ def test_templates_hold_no_outputs_and_no_logic(path):
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_templates_declare_and_read_the_parameters_that_the_build_passes(path):
-    more = {"runs": "runs"} if path.stem in (*ATTENTION_STUDIES, HEADS_PAGE) else {}
+    more = {"runs": "runs"} if path.stem in READS_RUNS else {}
     notebook.read_template(path, PARAMETERS | (ANY_STUDY if path.stem == "study" else more))
 
 
@@ -107,6 +109,37 @@ def test_a_kernel_that_dies_is_started_once_more_and_that_is_said(template, tmp_
     assert len(said) == 1
     assert "starting another" in said[0]
     assert "smoke" in notebook.to_html(executed)
+
+
+@pytest.mark.slow
+def test_twenty_notebooks_side_by_side_all_end_well_or_say_that_a_kernel_was_started_again(template, tmp_path):
+    """B67: kernels that start at once now and then choose the same port."""
+    path, said = template("print(database, scale)"), []
+
+    def render(number: int) -> str:
+        parameters = PARAMETERS | {"database": f"number {number}"}
+        return notebook.to_html(notebook.execute(path, parameters, tmp_path / f"{number}.ipynb", said.append))
+
+    with ThreadPoolExecutor(max_workers=20) as pool:
+        pages = list(pool.map(render, range(20)))
+    assert all(f"number {number} smoke" in page for number, page in enumerate(pages))
+    assert all("starting another" in line for line in said)
+
+
+def test_kernels_are_ended_at_once_from_another_thread(template, tmp_path):
+    """As on Ctrl-C: the thread that waits for a long cell is told that its kernel is gone, and starts no other."""
+    kernels, began = notebook.Kernels(), tmp_path / "began"
+    path = template("import pathlib, time\nprint(scale)\npathlib.Path(database).touch()\ntime.sleep(60)")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        parameters = PARAMETERS | {"database": str(began)}
+        running = pool.submit(notebook.execute, path, parameters, tmp_path / "k.ipynb", None, kernels)
+        while not began.exists():
+            time.sleep(0.05)
+        ended = time.monotonic()
+        kernels.end()
+        with pytest.raises(ReportError, match="its kernel was ended"):
+            running.result(timeout=30)
+    assert time.monotonic() - ended < 15
 
 
 def test_values_of_parameters_arrive_unchanged(template, tmp_path):

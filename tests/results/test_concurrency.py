@@ -18,9 +18,24 @@ INGEST_UNTIL_TOLD = """
 import sys, os, time
 from pathlib import Path
 from results.store import Store
-store = Store(Path(sys.argv[1]))
+store, longest = Store(Path(sys.argv[1])), 0.0
 while not Path(sys.argv[2]).exists():
+    began = time.monotonic()
     assert store.ingest().problems == ()
+    longest = max(longest, time.monotonic() - began)
+print(longest)
+"""
+ASK_MUCH_UNTIL_TOLD = """
+import sys
+from pathlib import Path
+from results.store import Store
+from results.query import query
+store, answered = Store(Path(sys.argv[1])), 0
+while not Path(sys.argv[2]).exists():
+    sql = "SELECT count(*) AS pairs FROM metrics a JOIN metrics b USING (step, name) WHERE a.value + b.value > 0"
+    query(store, sql)
+    answered += 1
+print(answered)
 """
 READ_UNTIL_TOLD = """
 import sys
@@ -42,7 +57,8 @@ print(reads)
 def finish(*processes) -> list[str]:
     outputs = [process.communicate(timeout=90) for process in processes]
     assert all(process.returncode == 0 for process in processes), [err for _, err in outputs]
-    assert not any(err for _, err in outputs), outputs
+    # That a process says whom it waits for, on a busy machine, is no error.
+    assert all(line.startswith("waiting up to ") for _, err in outputs for line in err.splitlines()), outputs
     return [out for out, _ in outputs]
 
 
@@ -67,6 +83,28 @@ def test_two_writers_and_a_reader_lose_nothing_and_see_no_lock(workspace, tmp_pa
     assert int(reads) > 3
     workspace.store.ingest()
     assert workspace.rows("SELECT count(*), count(DISTINCT run) FROM runs") == [(40, 40)]
+    incremental = workspace.dump()
+    assert workspace.dump_after_rebuild() == incremental
+
+
+@pytest.mark.slow
+def test_eight_readers_with_heavy_questions_lose_no_row_and_keep_no_writer_out(workspace, tmp_path) -> None:
+    for seed in range(40):
+        workspace.add_run(seed=seed, losses=dict.fromkeys(range(500), 1.0))
+    workspace.store.ingest()
+    stop = tmp_path / "stop"
+    readers = [workspace.start_python(ASK_MUCH_UNTIL_TOLD, stop) for _ in range(8)]
+    writer = workspace.start_python(INGEST_UNTIL_TOLD, stop)
+    for seed in range(40, 80):
+        workspace.add_run(seed=seed)
+        time.sleep(0.25)
+    stop.touch()
+    longest, *answers = finish(writer, *readers)
+    assert float(longest) < 40.0  # within what one question may take, though there is always another
+    assert all(int(answered) >= 1 for answered in answers)
+    workspace.store.ingest()
+    assert workspace.rows("SELECT count(*), count(DISTINCT run) FROM runs") == [(80, 80)]
+    assert workspace.rows("SELECT count(*) FROM metrics") == [(40 * 500 + 40 * 2,)]
     incremental = workspace.dump()
     assert workspace.dump_after_rebuild() == incremental
 

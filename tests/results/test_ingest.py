@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -237,6 +238,35 @@ def test_broken_line_in_the_middle_is_reported_and_the_rest_kept(workspace, line
     assert len(problem) < 500
     assert "\n" not in problem
     assert workspace.rows("SELECT step FROM metrics ORDER BY step") == [(1,), (2,)]
+
+
+def test_metrics_of_a_finished_run_that_are_cut_off_are_reported(workspace) -> None:
+    """An unfinished run may end in half a line; a finished one has named the size of its curve."""
+    folder = workspace.create()
+    workspace.add_attempt(folder, dict.fromkeys(range(20), 1.0))
+    file = folder.attempts()[0].metrics_file
+    folder.finish(replace(workspace.result(), artifacts=(folder.artifact("metrics", file),)))
+    assert workspace.store.ingest().problems == ()
+    whole, (name, size) = file.read_bytes(), (folder.path.name, file.stat().st_size)
+    last_line = len(whole) - len(whole.splitlines()[-1]) - 1
+    for left in (size - 10, last_line, 0):  # in a line, between two, and all of it
+        file.write_bytes(whole[:left])
+        (problem,) = workspace.store.ingest().problems
+        assert problem == f"{name}/attempt-001/metrics.jsonl: {left:,} bytes are left of {size:,}; the curve has gaps"
+    file.unlink()
+    assert "0 bytes are left" in workspace.store.ingest().problems[0]
+    file.write_bytes(whole + b'{"a process that was taken for dead": "writes on"}\n')
+    assert not any("left" in problem for problem in workspace.store.ingest().problems)
+
+
+def test_what_an_attempt_went_on_without_is_told_until_the_run_is_done(workspace) -> None:
+    folder = workspace.create()
+    workspace.add_attempt(folder, {1: 2.0})
+    folder.attempts()[0].note("step-00000007.pt is damaged;\npassed over")
+    (problem,) = workspace.store.ingest().problems
+    assert problem == f"{folder.path.name}/attempt-001/notes.jsonl: step-00000007.pt is damaged; passed over"
+    folder.finish(workspace.result())
+    assert workspace.store.ingest().problems == ()
 
 
 def test_rewritten_metrics_replace_the_old_ones(workspace) -> None:

@@ -92,10 +92,10 @@ def test_broken_result_is_no_success(workspace) -> None:
 def test_older_attempt_learns_that_it_was_replaced(workspace) -> None:
     folder = workspace.create()
     first = folder.claim_attempt()
-    assert folder.is_newest(first)
+    assert folder.may_commit(first)
     second = folder.claim_attempt()
-    assert not folder.is_newest(first)
-    assert folder.is_newest(second)
+    assert not folder.may_commit(first)
+    assert folder.may_commit(second)
 
 
 def test_attempts_are_ordered_by_number_beyond_999(workspace) -> None:

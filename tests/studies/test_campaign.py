@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from results.errors import ResultsError
 from results.run_folder import RunFolder, RunStatus
+from results.store import Store
 from studies import campaign
-from studies.campaign import Outcome, carry_out, survey
+from studies.campaign import Outcome, carry_out
 from studies.preflight import ScheduleError
 from studies.resources import Job, Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
@@ -29,7 +29,7 @@ class Scheduler:
         self.given: list[PlannedRun] = []
         self.outcome: Callable[[PlannedRun], object] = lambda run: None
 
-    def __call__(self, jobs: Sequence[Job], workspace, address, max_concurrent, on_start) -> None:
+    def __call__(self, jobs: Sequence[Job], workspace, address, max_concurrent, on_start, oom_halvings) -> None:
         on_start()
         self.given += [run for run, _ in jobs]
         self.resources = [given for _, given in jobs]
@@ -121,6 +121,49 @@ def test_runs_of_another_command_are_left_to_it(
     assert outcome.summary() == "1 of 2 runs done (0 were done before), 1 running in another command"
 
 
+def test_database_that_breaks_meanwhile_stops_no_run_and_is_told_with_what_was_done(
+    workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
+) -> None:
+    def break_it(run: PlannedRun) -> None:
+        pretend(run)
+        workspace.database.write_bytes(b"no database any more" * 1_000)
+
+    scheduler.outcome = break_it
+    with pytest.raises(ResultsError, match=r"^1 of 1 runs done \(0 were .*\); but the database is behind: .*--rebuild"):
+        carry(plan(workspace, "base"), workspace, tiny)
+    assert Store(workspace.home).rebuild().read == 1
+
+
+def test_database_that_is_deleted_meanwhile_is_made_anew(
+    workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
+) -> None:
+    def delete_it(run: PlannedRun) -> None:
+        pretend(run)
+        workspace.database.unlink()
+
+    scheduler.outcome = delete_it
+    assert carry(plan(workspace, "base"), workspace, tiny).complete
+    assert Store(workspace.home).fetch("SELECT status FROM runs").to_pylist() == [{"status": "done"}]
+
+
+def test_rerun_leaves_what_another_command_has_begun_meanwhile(
+    workspace: Workspace, plan: Plan, pretend: Pretend, tiny: Scale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base,) = plan(workspace, "base")
+    pretend(base)
+
+    def schedule(*arguments: object) -> None:
+        base.folder.result_file.unlink()  # as another --rerun does, which then begins
+        base.folder.claim_attempt()
+        begin = next(argument for argument in arguments if callable(argument))
+        begin()
+
+    monkeypatch.setattr(campaign, "run_on_ray", schedule)
+    outcome = carry(plan(workspace, "base"), workspace, tiny, rerun=True)
+    assert (outcome.done, outcome.elsewhere) == (0, 1)
+    assert not (workspace.runs / ".set-aside").exists()
+
+
 def test_runs_that_another_command_finished_meanwhile_count_as_done(
     workspace: Workspace, plan: Plan, pretend: Pretend, scheduler: Scheduler, tiny: Scale
 ) -> None:
@@ -172,31 +215,7 @@ def test_blocked_scale_is_refused_before_anything_is_written(workspace: Workspac
 def test_home_that_cannot_be_written_is_refused(tmp_path: Path, plan: Plan, scheduler: Scheduler, tiny: Scale) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()
-    workspace = Workspace(in_the_way)
-    with pytest.raises(ResultsError, match=r"cannot be written \(File exists\); choose another with --home"):
+    workspace = Workspace(in_the_way / "home")
+    with pytest.raises(ResultsError, match=r"cannot be written \(Not a directory\); choose another with --home"):
         carry(plan(workspace, "base"), workspace, tiny)
     assert scheduler.given == []
-
-
-def test_survey_tells_of_every_run_whatever_made_it(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:
-    base, h1, h4 = plan(workspace, "base", "h1", "h4")
-    pretend(base)
-    failed = pretend(h1, failure=("no memory", "failed"))
-    failed.attempts()[0].log_file.write_text("Traceback")
-    RunFolder.create(workspace.runs, replace(h4.record, code_version="0123456789ab"))
-    broken = workspace.runs / "0123456789ab"
-    broken.mkdir()
-    (broken / "run.json").write_text("{")
-    (workspace.runs / ".set-aside").mkdir()
-    found = {run.run: run for run in survey(workspace)}
-    assert found.keys() == {base.record.run, h1.record.run, h4.record.run, "0123456789ab"}
-    assert (found[base.record.run].status, found[base.record.run].step) == ("done", 12)
-    assert (found[h1.record.run].status, found[h1.record.run].reason) == ("failed", "no memory")
-    assert found[h1.record.run].log.endswith("attempt-001/log.txt")
-    assert found[h4.record.run].status == "queued"
-    assert found["0123456789ab"].status == "failed"
-    assert "run.json cannot be read" in found["0123456789ab"].reason
-
-
-def test_survey_of_an_empty_workspace_is_empty(workspace: Workspace) -> None:
-    assert survey(workspace) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.checkpoint import save_checkpoint
+from core.checkpoint import NEWEST_KEPT
 from core.complexity import num_parameters, training_flops
 from core.config import TrainConfig, paper_base, paper_big
 from results.run_folder import RunFolder
@@ -174,15 +173,15 @@ def test_one_run_on_eight_gpus_takes_an_eighth_of_its_device_hours(workspace: Wo
 
 
 def test_disk_is_weights_that_stay_and_checkpoints_of_what_runs(workspace: Workspace) -> None:
-    """Weights are 4 bytes a number, a checkpoint has two moments of each beside them; three may lie there at once."""
-    assert inspect.signature(save_checkpoint).parameters["keep"].default == planning.KEPT_CHECKPOINTS
+    """Weights are 4 bytes a number, a checkpoint has two moments of each beside them; four may lie there at once."""
+    assert NEWEST_KEPT + 1 == planning.KEPT_CHECKPOINTS
     runs = plan_runs(table2.STUDY, PAPER, 1, workspace, ("base.ende", "big.ende"))
     plan = make_plan([(table2.STUDY, runs)], PAPER, 1, workspace, num_devices=8)
     base, big = (num_parameters(run.config.model) for run in runs)
     assert plan.total.disk_bytes == 4 * (base + big)
-    assert plan.peak_disk_bytes == 4 * (base + big) + big * (3 * 12 + 20 * 4)
+    assert plan.peak_disk_bytes == 4 * (base + big) + big * (4 * 12 + 20 * 4)
     both = make_plan([(table2.STUDY, runs)], PAPER, 1, workspace, num_devices=16)
-    assert both.peak_disk_bytes == plan.peak_disk_bytes + base * (3 * 12 + 5 * 4)
+    assert both.peak_disk_bytes == plan.peak_disk_bytes + base * (4 * 12 + 5 * 4)
 
 
 def test_what_is_done_costs_nothing_and_is_measured_by(workspace: Workspace, pretend: Pretend) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
+from results.errors import BusyError, ResultsError
 from results.run_folder import RunFolder
+from studies import progress
 from studies.progress import RunState, format_seconds, last_metrics, read_state, time_left, work_done
 from studies.runs import PlannedRun, Workspace
 
@@ -70,3 +73,22 @@ def test_time_left_is_the_rest_at_the_pace_so_far(workspace: Workspace, plan: Pl
     # What was done before the command started tells nothing of its pace.
     assert time_left(half, fraction_before=0.25, elapsed=60.0) == pytest.approx(120.0)
     assert time_left(half, fraction_before=0.5, elapsed=60.0) is None
+
+
+def test_database_that_cannot_be_written_stops_no_watch_and_is_told_once(
+    workspace: Workspace, plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "INGEST_EVERY_SECONDS", 0.0)
+    asked: list[int] = []
+
+    def ingest() -> None:
+        asked.append(len(asked))
+        raise BusyError("held by a reader") if len(asked) < 3 else ResultsError("it is broken; rebuild it")
+
+    watch = progress.Progress("table3", plan(workspace, "base"), ingest)
+    watch.start()
+    while len(asked) < 6:
+        time.sleep(0.01)
+    watch.stop()
+    assert capsys.readouterr().err.splitlines() == ["the database falls behind: it is broken; rebuild it"]

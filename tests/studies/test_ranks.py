@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 Plan = Callable[..., list[PlannedRun]]
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 600.0
 
 COMMAND = """
 import json, sys
@@ -49,12 +49,12 @@ def without_dropout(tiny: Scale) -> Scale:
     """`tiny` without what is drawn at random on each rank, and long enough to be caught in the middle."""
     train = replace(
         tiny.base.train,
-        train_steps=150,
+        train_steps=60,
         log_every_steps=5,
-        eval_every_steps=50,
+        eval_every_steps=30,
         checkpoint_every_steps=10,
         average_last=3,
-        average_every_steps=50,
+        average_every_steps=20,
     )
     return replace(tiny, base=replace(tiny.base, model=replace(tiny.base.model, dropout=0.0), train=train))
 
@@ -95,7 +95,11 @@ class Command:
 
     def end(self) -> str:
         """What it printed; it must have succeeded."""
-        printed, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        try:
+            printed, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
         assert self.process.returncode == 0, printed
         return printed
 
@@ -113,7 +117,7 @@ def curve(folder: RunFolder) -> dict[tuple[int, str, str], float]:
 
 def assert_same_run(folder: RunFolder, alone: RunFolder) -> None:
     ours, theirs = curve(folder), curve(alone)
-    assert len(theirs) > 100
+    assert len(theirs) > 40
     assert ours == pytest.approx(theirs, rel=1e-3)
     assert max(abs(ours[key] / theirs[key] - 1) for key in theirs if key[0] <= 30) < 2e-6
     scores = {score.name: score.value for score in alone.result().scores if score.name.endswith("ppl")}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from results.run_folder import RunFolder, RunStatus, read_json, write_json
 from studies import schedule
 from studies.registry import get_study
 from studies.resources import Resources, Sizes
@@ -54,6 +57,15 @@ def test_what_measures_comes_after_what_trains(
     assert stages == [(["table3"], [1]), (["figure3", "figure3"], [0, 0])]
 
 
+def test_two_starts_of_one_study_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    """B53: under a name that is used, Tune would mix the new start into the old one. B69: names stay short."""
+    first, second = (schedule._new_experiment(Workspace(tmp_path), "table3") for _ in range(2))
+    assert first != second
+    assert first.is_dir()
+    assert second.is_dir()
+    assert len(first.name) < 40
+
+
 @pytest.mark.parametrize(
     ("address", "gpus", "asked"), [(None, 0, False), (None, 1, True), ("10.0.0.1:6379", 0, True)], ids=str
 )
@@ -65,3 +77,32 @@ def test_nodes_are_looked_at_where_there_are_several_or_gpus(
     monkeypatch.setattr(schedule, "_fit", lambda *_: events.append("started"))
     run_on_ray([(run, Resources(1, gpus)) for run in plan(workspace, "base")], workspace, address)
     assert events == ["looked", "started"][not asked :]
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_run_whose_process_died_or_never_came_keeps_the_reason(attempts: int, workspace: Workspace, plan: Plan) -> None:
+    (run,) = plan(workspace, "base")
+    for _ in range(attempts):
+        folder = RunFolder.create(workspace.runs, run.record)
+        started = folder.claim_attempt().started_file
+        write_json(started, read_json(started) | {"pid": 2**22 + 1})  # no such process
+    died = SimpleNamespace(
+        config={"job": {"record": run.record.to_json()}}, error="Traceback\nImportError: no such module"
+    )
+    schedule._record_deaths(workspace, [died])
+    assert run.folder.status() == RunStatus("failed", "its process died 3 times, last: ImportError: no such module")
+    assert len(run.folder.attempts()) == 1
+
+
+def test_run_that_ray_ended_for_want_of_memory_says_so_and_one_of_another_command_is_left(
+    workspace: Workspace, plan: Plan
+) -> None:
+    base, other = plan(workspace, "base", "h1")
+    RunFolder.create(workspace.runs, other.record).claim_attempt()  # this process lives
+    why = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\nMemory: 15/16 GB"
+    schedule._record_deaths(
+        workspace,
+        [SimpleNamespace(config={"job": {"record": run.record.to_json()}}, error=why) for run in (base, other)],
+    )
+    assert base.folder.status().reason.startswith("out of memory: its process died 3 times")
+    assert other.folder.status().status == "running"

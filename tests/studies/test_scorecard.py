@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from results.database import writer_lock
 from results.records import Score
 from results.run_folder import RunFolder
 from results.store import Store
@@ -239,6 +240,24 @@ def test_verdicts_follow_runs_that_another_process_read(workspace: Workspace, pl
         pretend(run, {"dev_bleu_paper": made_up_bleu(run)})
     assert store.ingest().read == 2 * ENOUGH
     assert verdict_of(open_store(workspace)[0], ORDER)[0] == "agrees"
+
+
+def test_whoever_asks_while_another_process_writes_is_shown_what_there_is(
+    workspace: Workspace,
+    plan: Plan,
+    pretend: Pretend,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(scorecard, "REFRESH_SECONDS", 0.1)
+    store, _ = open_store(workspace)
+    pretend(plan(workspace, "base")[0], {"dev_ppl": 9.0})
+    with writer_lock(store.database):
+        shown, problems = open_store(workspace)
+        assert shown.fetch("SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 0}]
+    assert problems == ()
+    assert caplog.messages[-1].startswith("not brought up to date: ")
+    assert open_store(workspace)[0].fetch("SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 1}]
 
 
 def test_verdicts_follow_runs_that_were_taken_away(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from core.checkpoint import list_checkpoints, load_payload, newest_checkpoint
+from core.checkpoint import list_checkpoints, load_payload, newest_first
+from core.complexity import training_flops, update_flops
 from core.decode import translate
 from core.trainer import Trainer
 from results.run_folder import RunFolder, read_json, write_json
@@ -59,8 +60,16 @@ def end_its_process(folder: RunFolder) -> None:
     write_json(started, read_json(started) | {"pid": gone.pid})
 
 
+COSTS = ("counted_flops", "timed_flops")
+
+
 def scores(folder: RunFolder) -> list[tuple]:
-    return [(s.name, s.value, s.signature, s.dataset, s.num_items, s.details) for s in folder.result().scores]
+    """All that the same run always has: what depends on the clock is left out."""
+    return [
+        (s.name, s.value, s.signature, s.dataset, s.num_items, s.details)
+        for s in folder.result().scores
+        if s.name != "timed_flops"
+    ]
 
 
 def weights(folder: RunFolder) -> dict[str, torch.Tensor]:
@@ -73,8 +82,9 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
     assert [score.name for score in result.scores] == [
         *("dev_ppl", "dev_bleu", "dev_bleu_paper", "dev_chrf"),
         *("test_ppl", "test_bleu", "test_bleu_paper", "test_chrf"),
+        *COSTS,
     ]
-    for score in result.scores:
+    for score in result.scores[:-2]:
         assert score.signature
         assert score.num_items == 300
         assert score.dataset == f"grammar/{score.name.partition('_')[0]}/en-de"
@@ -85,6 +95,22 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
     assert not list(unbroken.path.rglob("*.pt"))[1:]
     assert (unbroken.attempts()[-1].path / "dev.output.txt").read_bytes().count(b"\n") == 300
     assert result.params == sum(tensor.numel() for tensor in dict(trained_parameters(unbroken, tiny)).values())
+
+
+def test_both_costs_are_of_the_training_text_and_its_language_pair(unbroken: RunFolder, tiny: Scale) -> None:
+    counted, timed = unbroken.result().scores[-2:]
+    assert counted.dataset == timed.dataset == "grammar/train/en-de"
+    assert counted.num_items == timed.num_items == 20_000
+    tokens = counted.details["source_tokens_per_update"], counted.details["target_tokens_per_update"]
+    one = update_flops(tiny.base.model, *tokens, counted.details["sentence_pieces"])
+    assert counted.value == 12 * one
+    # About what a plan says beforehand from the configuration's round numbers.
+    assert counted.value == pytest.approx(training_flops(tiny.base.model, tiny.base.train, 14.0), rel=0.25)
+    by_time = unbroken.result().seconds * timed.details["devices"] * timed.details["flops_per_second"]
+    assert timed.value == pytest.approx(by_time)
+    assert timed.details["flops_per_second"] > 1e8
+    assert "rate:measured|hardware:" in timed.signature
+    assert "float32 products" in timed.details["benchmark"]
 
 
 def test_scores_count_the_outputs_that_the_limit_cut_off_and_those_that_no_beam_led_to(
@@ -107,7 +133,7 @@ def test_scores_count_the_outputs_that_the_limit_cut_off_and_those_that_no_beam_
     (run,) = plan(workspace, "base")
     execute(run, workspace)
     for score in run.folder.result().scores:
-        if not score.name.endswith("_ppl"):
+        if not score.name.endswith(("_ppl", "_flops")):
             assert score.details["never_below_greedy"] is True
             assert (score.details["from_greedy"], score.details["unfinished"]) == (3, 2)
 
@@ -148,10 +174,10 @@ def test_run_cut_off_anywhere_ends_as_the_unbroken_one(
     (run,) = plan(workspace, "base")
     save = trial.save_checkpoint
 
-    def killed_at_its_time(folder, checkpoint):
+    def killed_at_its_time(folder, checkpoint, **rules):
         if checkpoint.step == step and moment == "before":
             raise KilledError
-        save(folder, checkpoint)
+        save(folder, checkpoint, **rules)
         if checkpoint.step == step:
             raise KilledError
 
@@ -160,8 +186,8 @@ def test_run_cut_off_anywhere_ends_as_the_unbroken_one(
         with pytest.raises(KilledError):
             execute(run, workspace)
     assert not run.folder.result_file.exists()
-    kept = newest_checkpoint([attempt.checkpoints for attempt in run.folder.attempts()])
-    resumed_from = 0 if kept is None else int(kept.stem.removeprefix("step-"))
+    kept = newest_first([attempt.checkpoints for attempt in run.folder.attempts()])
+    resumed_from = int(kept[0].stem.removeprefix("step-")) if kept else 0
     assert resumed_from == {("after", 5): 5, ("before", 5): 0, ("before", 10): 5, ("after", 12): 12}[moment, step]
 
     end_its_process(run.folder)
@@ -193,10 +219,12 @@ def test_run_that_is_done_is_left_alone(
 def test_run_that_another_process_works_on_is_left_to_it(
     workspace: Workspace, plan: Plan, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And not to a dead command's worker, which shows signs of life for a while only."""
     (run,) = plan(workspace, "base")
-    RunFolder.create(workspace.runs, run.record).claim_attempt()
-    monkeypatch.setattr(trial, "HEARTBEAT_SECONDS", 0.1)
-    execute(run, workspace)
+    monkeypatch.setattr(trial, "HEARTBEAT_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(trial, "ORPHAN_SECONDS", 1.0)
+    with trial._heartbeat(RunFolder.create(workspace.runs, run.record).claim_attempt()):
+        execute(run, workspace)
     assert len(run.folder.attempts()) == 1
     assert run.folder.status().status == "running"
 
@@ -326,7 +354,7 @@ def test_weights_that_are_scored_are_the_mean_of_the_last_checkpoints_which_are_
     for name, tensor in weights(run.folder).items():
         mean = torch.stack([member[name].double() for member in members.values()]).mean(dim=0)
         torch.testing.assert_close(tensor.double(), mean, rtol=1e-6, atol=1e-7)
-    for score in run.folder.result().scores:
+    for score in run.folder.result().scores[:-2]:
         assert [member["step"] for member in score.details["averaged"]] == [8, 10, 12]
     assert not list(run.folder.path.rglob("member-*"))
 

@@ -360,7 +360,10 @@ def test_counts_of_two_trials_are_an_order_at_once_unless_they_are_equal() -> No
     assert METRICS["counted_flops"].counted
     counts = {trial: Measurements({1: value}) for trial, value in (("first", 2.0), ("second", 3.0))}
     verdict = judge(fewer, UNKNOWN, counts)
-    assert (verdict.verdict, verdict.reason) == ("agrees", "counted: first minus second: -1 FLOPs; no seed changes it")
+    assert (verdict.verdict, verdict.reason) == (
+        "agrees",
+        "counted: first minus second: -1 FLOPs, the same in every run",
+    )
     assert judge(fewer, UNKNOWN, counts | {"second": Measurements({1: 2.0})}).verdict == "disagrees"
 
 

@@ -78,8 +78,8 @@ def test_stopped_command_ends_with_one_line_and_leaves_nothing(
         wait_until(lambda: list(workspace.runs.glob("*/attempt-001/metrics.jsonl")), command)
     sessions = sessions_of(mark)
     assert len(sessions) == 1
-    # As the terminal does: to the command and to whatever shares its group.
-    os.killpg(command.pid, number)
+    # The terminal sends it to whatever shares the command's group, `kill` to the command alone.
+    (os.killpg if number == signal.SIGINT else os.kill)(command.pid, number)
     out, message = command.communicate(timeout=PATIENCE_SECONDS)
     assert command.returncode == code, message
     assert out == ""

@@ -184,6 +184,18 @@ def test_beams_may_change_places_and_sentences_may_leave_between_steps(name: str
             sentences, prefixes = sentences[kept], prefixes[kept]
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_of_fewer_bits_change_little_and_train(name: str) -> None:
+    model = build(name).float()
+    src, tgt_in = pieces(4, 9), pieces(5, 5, seed=1)
+    exact = model.logits(model(src, tgt_in))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model.logits(model(src, tgt_in))
+    logits.float().sum().backward()
+    assert_close(logits.float(), exact, rtol=0.0, atol=0.05)
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution_over_the_real_source_pieces(name: str) -> None:
     (weights,) = build(name).source_attention(pieces(4, 9), pieces(5, 5, seed=1))

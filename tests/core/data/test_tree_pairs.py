@@ -47,6 +47,31 @@ def test_training_trees_are_a_share_then_more_then_silver(tmp_path: Path) -> Non
     assert len({corpus.fingerprint(tmp_path) for corpus in (whole, part, replace(part, silver=silver * 2))}) == 3
 
 
+def test_recombined_trees_come_after_the_gold_ones_and_hold_their_parts(tmp_path: Path) -> None:
+    pairs = TreePairs.of(GRAMMAR_TREES, VINYALS, train_share=0.01, recombined=2)
+    trees = list(pairs.read_trees("train", tmp_path))
+    gold, made = trees[:120], trees[120:]
+    assert gold == list(islice(GRAMMAR_TREES.read_trees("train", tmp_path), 120))
+    assert len(made) == 240 == pairs.num_lines("train", ("en", "trees"), tmp_path) - 120
+    parts = {node for tree in gold for node in tree.subtrees() if sum(1 for _ in node.leaves()) <= 12}
+    for number, tree in enumerate(made):
+        origin = gold[number % 120]
+        assert tree.label == "TOP"
+        # Wherever a tree is not its origin, a whole constituent of another one stands under the same label.
+        assert _only_swaps(origin, tree, parts)
+    assert sum(tree not in gold for tree in made) > 200
+    assert list(pairs.read_trees("train", tmp_path)) == trees  # the same ones always
+
+
+def _only_swaps(origin: Tree | str, made: Tree | str, parts: set[Tree]) -> bool:
+    if origin == made or (made in parts and not isinstance(origin, str) and origin.label == made.label):
+        return True
+    if isinstance(origin, str) or isinstance(made, str) or len(origin.children) != len(made.children):
+        return False
+    pairs = zip(origin.children, made.children, strict=True)
+    return origin.label == made.label and all(_only_swaps(one, other, parts) for one, other in pairs)
+
+
 def test_languages_are_words_and_trees_that_way_round() -> None:
     pairs = TreePairs.of(GRAMMAR_TREES, VINYALS)
     assert pairs.languages == ("en", "trees")

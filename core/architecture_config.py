@@ -128,9 +128,9 @@ class ConvS2SConfig:
 class ByteNetConfig:
     """Sizes of a ByteNet (Kalchbrenner et al. 2016); those of its English-German model by default.
 
-    `d_model` is the width between blocks, twice that within. Encoder and decoder have `num_sets` sets of blocks each;
-    within a set dilations are 1, 2, 4, ... A source of S pieces is unfolded to ceil(`length_ratio` * S) +
-    `length_extra` places. `dropout` is on the last ReLU, as theirs; `block_dropout` on the output of every block.
+    `d_model` is the width between blocks; within them it is half. Encoder and decoder have `num_sets` sets of blocks
+    each; within a set dilations are 1, 2, 4, ... A source of S pieces is unfolded to ceil(`length_ratio` * S) +
+    `length_extra` places. `dropout` is on the last ReLU, as theirs.
     """
 
     vocab_size: int
@@ -141,14 +141,11 @@ class ByteNetConfig:
     length_ratio: float = 1.2
     length_extra: int = 0
     dropout: float = 0.1
-    # DEPARTURE(baselines): their 4.5M pairs needed none; small corpora do, as the Transformer's sub-layers have it.
-    block_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         _require_sizes(self, "vocab_size", "d_model", "num_sets", "set_size", "kernel_size")
         require(self.d_model % 2 == 0, f"d_model={self.d_model} is odd; blocks work at half of it")
         require(self.kernel_size % 2 == 1, f"kernel_size={self.kernel_size} is even; the encoder's has a middle")
-        require(0.0 <= self.block_dropout < 1.0, f"block_dropout={self.block_dropout} must lie in [0, 1)")
         require(1.0 <= self.length_ratio <= 10.0, f"length_ratio={self.length_ratio} must lie in [1, 10]")
         require(self.length_extra >= 0, f"length_extra={self.length_extra} must be at least 0")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from core.complexity import training_flops
+from core.complexity import training_flops, update_flops
 from core.config import DataConfig, DecodeConfig, ModelConfig, OptimConfig, RunConfig, TrainConfig, paper_base
 from studies import parsing_scales
 from studies.parsing_scales import ParsingScale
@@ -74,14 +74,16 @@ class Scale:
         are as many for all, so that their curves have points at the same costs.
         """
         tokens = self.budget_tokens or config.train.source_tokens
-        one = replace(config.train, train_steps=1, source_tokens=tokens, target_tokens=tokens)
-        steps = max(1, round(self.budget_flops / training_flops(config.model, one, self.sentence_pieces)))
+        one = update_flops(config.model, tokens, tokens, self.sentence_pieces)
+        steps = max(1, round(self.budget_flops / one))
         return replace(
             config,
             optim=replace(config.optim, warmup_steps=min(self.base.optim.warmup_steps, -(-steps // 2))),
             train=replace(
-                one,
+                config.train,
                 train_steps=steps,
+                source_tokens=tokens,
+                target_tokens=tokens,
                 eval_every_steps=-(-steps // BUDGET_EVALUATIONS),
                 bleu_sentences=BUDGET_BLEU_SENTENCES,
                 checkpoint_every_steps=-(-steps // BUDGET_EVALUATIONS),

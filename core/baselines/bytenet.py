@@ -35,7 +35,6 @@ class ResidualBlock(nn.Module):
             RowLinear(config.kernel_size * inner, inner),
             RowLinear(inner, d),
         )
-        self.dropout = Dropout(config.block_dropout)
 
     def convolved(self, x: Tensor) -> Tensor:
         """(..., d_model) -> (..., d_inner), what the convolution reads."""
@@ -47,14 +46,15 @@ class ResidualBlock(nn.Module):
 
     def merged(self, x: Tensor, convolution: Tensor) -> Tensor:
         """x (..., d_model) + what comes of the convolution's result (..., d_inner)."""
-        return x + self.dropout(self.widen(torch.relu(self.norms[2](convolution))))
+        return x + self.widen(torch.relu(self.norms[2](convolution)))
 
 
 class ByteNet(RowModel):
     """Encoder and decoder of residual blocks, whose dilations double within a set; sets are repeated (section 3.4).
 
-    The paper leaves open how a target's embedding and the encoder's column below it meet: they are added. Before the
-    shared table stands a linear map, since the last layer's ReLU gives no negative numbers.
+    Each stack ends in a norm, as its blocks begin with one. The paper leaves open how a target's embedding and the
+    encoder's column below it meet: they are added. Before the shared table stands a linear map, since the last layer's
+    ReLU gives no negative numbers.
     """
 
     config: ByteNetConfig

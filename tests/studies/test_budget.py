@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
 from core.architecture_config import ModelConfig
 from core.complexity import num_parameters, training_flops
+from results.run_folder import RunFolder
 from studies.budget import BLEU_GAP, COST_MARGIN, PARAMETERS_MARGIN, STUDY, TRIALS, nearest
+from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import BUDGET_EVALUATIONS, SCALES, Scale
 from studies.table3 import STUDY as TABLE3
 
@@ -63,3 +68,27 @@ def test_claims_ask_for_every_rival_and_name_where_the_paper_orders_them() -> No
     assert gaps
     assert {claim.expected for claim in gaps} == {BLEU_GAP} == {2.0}
     assert all(claim.source for claim in STUDY.claims)
+
+
+@pytest.mark.parametrize(
+    "name", ["convs2s", *(pytest.param(name, marks=pytest.mark.slow) for name in TRIALS if name != "convs2s")]
+)
+def test_an_architecture_is_trained_decoded_and_scored_like_any_other(
+    name: str,
+    tiny: Scale,
+    new_workspace: Callable[[], Workspace],
+    execute: Callable[[PlannedRun, Workspace], RunFolder],
+) -> None:
+    workspace = new_workspace()
+    (run,) = plan_runs(STUDY, tiny, 1, workspace, [name])
+    folder = execute(run, workspace)
+    assert folder.status().status == "done", folder.status().reason
+    scores = {score.name: score for score in folder.result().scores}
+    assert folder.result().params == num_parameters(run.config.model)
+    assert {"dev_ppl", "test_bleu_paper", "counted_flops", "timed_flops"} <= scores.keys()
+    # Counted from the tokens that there were; planned from a scale's round numbers.
+    assert scores["counted_flops"].value == pytest.approx(tiny.budget_flops, rel=0.25)
+    lines = [json.loads(line) for line in folder.attempts()[-1].metrics_file.read_text(encoding="utf-8").splitlines()]
+    points = [line for line in lines if line["name"] == "greedy_bleu_paper"]
+    assert len(points) == pytest.approx(BUDGET_EVALUATIONS, abs=2)
+    assert points[-1]["step"] == run.config.train.train_steps

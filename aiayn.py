@@ -176,7 +176,7 @@ def list_(
         rows = []
         for trial in chosen.trials:
             configs = [trial.config(scale) for scale in SCALES]
-            params = [num_parameters(config.model) for config in configs]
+            params = [num_parameters(config.model) if trial.work.is_of_model else None for config in configs]
             flops = [
                 training_flops(config.model, config.train, scale.sentence_pieces) if trial.trains else 0.0
                 for config, scale in zip(configs, SCALES, strict=True)

@@ -1,7 +1,8 @@
 """Attention weights out of a trained model, layer by layer and head by head (Figures 3 to 5).
 
-The model's own layers are walked through by their public methods, in eval mode: weights come before dropout, so every
-row is a distribution, and one matrix a head, never their mean. Training and decoding know nothing of this; layers that
+A Transformer's layers are walked through by their public methods, in eval mode: weights come before dropout, so every
+row is a distribution, and one matrix a head, never their mean. Other architectures tell what they attend to in the
+source (`SequenceModel.source_attention`). Training and decoding know nothing of this; layers that
 nobody asked for go their usual way and leave no weights behind.
 
 Shapes: B sentences, H heads, T query and S key positions. A row says where its position looks: rows are queries,
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from core.attention import MultiHeadAttention
 from core.data.vocabulary import BOS_ID, EOS_ID, Vocabulary
+from core.sequence_model import SequenceModel
 from core.transformer import Transformer, causal_mask, padding_mask
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -48,14 +50,24 @@ class AttentionMaps:
         return weights[sentence, head - 1]
 
 
-def check_layers(model: Transformer, layers: Iterable[int]) -> tuple[int, ...]:
-    """The layers in order, each once.
+def kinds_of(model: SequenceModel) -> tuple[Kind, ...]:
+    """The kinds of attention that a model has: all, or to the source alone where it is no Transformer."""
+    return KINDS if isinstance(model, Transformer) else ("cross",)
+
+
+def check_layers(model: SequenceModel, layers: Iterable[int] | None) -> tuple[int, ...]:
+    """The layers in order, each once; all where none are named.
 
     Raises:
-        ValueError: the model has no such layer.
+        ValueError: the model has no such layer, or no attention.
     """
-    chosen = tuple(sorted(set(layers)))
-    num_layers = model.config.num_layers
+    if isinstance(model, Transformer):
+        num_layers = model.config.num_layers
+    else:  # as many as it has weights for, on the shortest sentence that there is
+        src, tgt_in = (torch.tensor([[piece]], device=model.embedding.weight.device) for piece in (EOS_ID, BOS_ID))
+        with torch.inference_mode():
+            num_layers = len(model.source_attention(src, tgt_in))
+    chosen = tuple(range(1, num_layers + 1)) if layers is None else tuple(sorted(set(layers)))
     wrong = [layer for layer in chosen if not 1 <= layer <= num_layers]
     if wrong:
         raise ValueError(f"no layer {wrong[0]}: this model has layers 1 to {num_layers}")
@@ -64,7 +76,7 @@ def check_layers(model: Transformer, layers: Iterable[int]) -> tuple[int, ...]:
 
 @torch.inference_mode()
 def attention_maps(
-    model: Transformer,
+    model: SequenceModel,
     src: Tensor,
     tgt_in: Tensor | None = None,
     layers: Collection[int] | None = None,
@@ -78,9 +90,12 @@ def attention_maps(
         layers: numbers from 1; None means all. No layer above the highest one is computed in the stack asked for.
 
     Raises:
-        ValueError: no such layer; or the decoder is asked for and there is nothing to read.
+        ValueError: no such layer or kind; or the decoder is asked for and there is nothing to read.
     """
-    chosen = check_layers(model, range(1, model.config.num_layers + 1) if layers is None else layers)
+    lacking = [kind for kind in kinds if kind not in kinds_of(model)]
+    if lacking:
+        raise ValueError(f"{type(model).__name__} has no {lacking[0]} attention; it attends to the source alone: cross")
+    chosen = check_layers(model, layers)
     reads_target = bool({"decoder", "cross"} & set(kinds))
     if reads_target and tgt_in is None:
         raise ValueError("the decoder's attention needs a target sentence, and none was given")
@@ -88,6 +103,9 @@ def attention_maps(
         return AttentionMaps({kind: {} for kind in kinds})
     found: dict[Kind, dict[int, Tensor]] = {kind: {} for kind in KINDS if kind in kinds}
     with _eval_mode(model):
+        if not isinstance(model, Transformer):
+            layers_of = model.source_attention(src, tgt_in)
+            return AttentionMaps({"cross": {layer: layers_of[layer - 1].float() for layer in chosen}})
         wanted = set(chosen) if "encoder" in kinds else set()
         last = model.config.num_layers if reads_target else chosen[-1]
         memory = _walk_encoder(model, src, last, wanted, found)
@@ -141,7 +159,7 @@ def _attend(attention: MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tens
 
 
 @contextmanager
-def _eval_mode(model: Transformer) -> Iterator[None]:
+def _eval_mode(model: SequenceModel) -> Iterator[None]:
     """Dropout off, whatever the model was doing; afterwards it does so again."""
     was_training = model.training
     model.eval()

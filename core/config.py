@@ -40,8 +40,8 @@ class DataConfig:
     `tgt="trees"` is parsing (6.3): the corpus is a treebank, sources are the words of its sentences, separated by
     blanks, and targets the symbols of their trees. `keep_tags`, `keep_words` and `bare_words` say what the symbols tell
     of a word (`core.data.tree_sequences.TreeFormat`): the paper follows Vinyals et al. 2015, who tell nothing.
-    `train_share` takes the first trees alone, and `more_trees` names a treebank whose trees are trained on besides:
-    automatic parses (6.3, semi-supervised).
+    `train_share` takes the first trees alone, `recombined` adds so many times as many that are put together from these,
+    and `more_trees` names a treebank whose trees are trained on besides: automatic parses (6.3, semi-supervised).
     """
 
     corpus: str
@@ -57,6 +57,7 @@ class DataConfig:
     keep_words: bool = False
     bare_words: bool = False
     train_share: float = 1.0
+    recombined: int = 0
     more_trees: str | None = None
 
     @property
@@ -78,7 +79,8 @@ class DataConfig:
             f"vocab_sample_pairs={self.vocab_sample_pairs} must be at least 1, or None for all training pairs",
         )
         require(0.0 < self.train_share <= 1.0, f"train_share={self.train_share} must lie in (0, 1]")
-        of_trees = ("keep_tags", "keep_words", "bare_words", "train_share", "more_trees")
+        require(self.recombined >= 0, f"recombined={self.recombined} must be at least 0")
+        of_trees = ("keep_tags", "keep_words", "bare_words", "train_share", "recombined", "more_trees")
         changed = [name for name in of_trees if getattr(self, name) != getattr(type(self), name)]
         require(
             self.task == "parsing" or not changed,

@@ -86,22 +86,22 @@ def hops_between(layer: LayerType, n: int, d: int, most: int, seed: int = 0) -> 
 
 
 def seconds_of(calls: Sequence[Callable[[], object]], rounds: int) -> NDArray[np.float64]:
-    """Processor seconds of each call in each round, (rounds, calls), after one round to warm up.
+    """Processor seconds of each call in each round, (rounds, calls).
 
-    Rounds go through all calls in turn, so that a slow spell of the machine falls on all alike. What counts is this
-    thread's time on its core, not the clock's: others that run at the same time do not lengthen it. Torch must work
-    with this thread alone, else the others' part is missing.
+    Rounds go through all calls in turn, so that a slow spell of the machine falls on all alike; each is made once
+    before it is timed, so that none finds the memory as another left it. What counts is this thread's time on its core,
+    not the clock's: others that run at the same time do not lengthen it. Torch must work with this thread alone, else
+    the others' part is missing.
 
     Raises:
         RuntimeError: torch uses more than one thread.
     """
     if torch.get_num_threads() != 1:
         raise RuntimeError(f"torch uses {torch.get_num_threads()} threads; a thread's time tells of one")
-    for call in calls:
-        call()
     seconds = np.empty((rounds, len(calls)))
     for row in seconds:
         for place, call in enumerate(calls):
+            call()
             started = time.thread_time()
             call()
             row[place] = time.thread_time() - started

@@ -30,12 +30,18 @@ mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes[0]}
 address=$(srun --nodes=1 --ntasks=1 --nodelist="$head" hostname --ip-address | awk '{print $1}')
 
-# `--block` keeps Ray a child of its step, so that it ends with the step and nothing is left behind.
+# `--block` keeps Ray a child of its step, so that it ends with the step; then its files go too.
+on_node='
+    trap '"'"'kill "$ray"'"'"' TERM
+    mkdir -p "$RAY_TMPDIR"
+    "$@" & ray=$!
+    while kill -0 "$ray" 2>/dev/null; do wait "$ray"; done
+    rm -rf "$RAY_TMPDIR"
+'
 start_ray() {
     local node=$1
     shift
-    srun --nodes=1 --ntasks=1 --overlap --nodelist="$node" \
-        bash -c 'mkdir -p "$RAY_TMPDIR"; "$@"; rm -rf "$RAY_TMPDIR"' - ray start --block \
+    srun --nodes=1 --ntasks=1 --overlap --nodelist="$node" bash -c "$on_node" - ray start --block \
         --num-cpus="$SLURM_CPUS_PER_TASK" --num-gpus="${SLURM_GPUS_ON_NODE:-0}" "$@" &
     steps+=($!)
 }

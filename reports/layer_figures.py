@@ -6,7 +6,7 @@ paper's; only trainings on small tasks belong to the page's scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +54,15 @@ def _figure(panels: Sequence[Panel], caption: str, study: str) -> Fragment:
 
 
 def _logarithmic(axes: Axes, sizes: Sequence[float], name: str) -> None:
-    """Both axes logarithmic, with these sizes named on the horizontal one, as far as they have room."""
-    axes.set_xscale("log")
+    """Both axes logarithmic, with these sizes named on the horizontal one."""
     axes.set_yscale("log")
-    named = sorted(set(sizes))
-    while len(named) > 6:
-        named = named[::2]
-    axes.xaxis.set_major_locator(FixedLocator(named))
+    _over_sizes(axes, sizes, name)
+
+
+def _over_sizes(axes: Axes, sizes: Sequence[float], name: str) -> None:
+    """A logarithmic horizontal axis with these sizes named."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(sizes))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
     axes.set_xlabel(name)
@@ -86,7 +88,7 @@ def growth(database: Path | str) -> Fragment:
                 panels.append(_growth_panel(chosen, f"{title} over {' and '.join(sizes)}", unit, scaled, name))
     return _figure(
         panels,
-        "Points: counted by torch, or the median of seven rounds of processor time on one core. Lines and powers: the "
+        "Points: counted by torch, or the median of five rounds of processor time on one core. Lines and powers: the "
         "power law that fits them best, ± the error of the fit. Operations are at n = 256, d = 512, k = 3, r = 65 "
         "where these do not vary; time is at sizes of its own, so heights of layers there are not comparable.",
         "table1",
@@ -106,7 +108,8 @@ def _growth_panel(rows: Sequence[Row], title: str, unit: str, scaled: float, nam
             axes.plot(sizes, middle[1] * (sizes / middle[0]) ** row["value"], color=_COLORS[layer], linewidth=1.3)
             axes.plot(sizes, costs, _MARKERS[layer], color=_COLORS[layer], markersize=5, label=label)
             words.append(f"{LAYERS[layer]} grows as {details['size']} to the {power}")
-        _logarithmic(axes, [size for row in rows for size in row["details"]["sizes"]], "size (log scale)")
+        drawn = [size for row in rows for size in row["details"]["sizes"]]
+        _logarithmic(axes, _powers_of_2(min(drawn), max(drawn)), "size (log scale)")
         axes.set_ylabel(unit)
         axes.set_title(title)
         axes.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1)
@@ -136,13 +139,17 @@ def paths(database: Path | str) -> Fragment:
     )
 
 
+def _powers_of_2(low: float, high: float) -> list[int]:
+    """Those from `low` to `high`."""
+    return [2**power for power in range(int(high).bit_length()) if low <= 2**power <= high]
+
+
 def _hops_panel(hops: np.ndarray, label: str, name: str) -> Panel:
     farthest = int(hops.max())
     picture = np.zeros((*hops.shape, 4))
     picture[...] = to_rgba(SERIES[0])
-    # The alpha of one hop is 1; of the most, still to be seen.
-    shades = 0.12 + 0.88 * (farthest - hops) / max(1, farthest - 1)
-    picture[..., 3] = np.where(hops > 0, np.clip(shades, 0, 1), 0.0)
+    # One hop is solid, and the most of them still to be seen.
+    picture[..., 3] = np.where(hops > 0, 1.0 - 0.88 * (hops - 1) / max(1, farthest - 1), 0.0)
     with drawing(2.7, 2.9) as (figure, axes):
         axes.imshow(picture, interpolation="nearest")
         axes.set_title(f"{label}: {farthest} hop{'s' if farthest > 1 else ''}")
@@ -217,8 +224,8 @@ def crossover(database: Path | str) -> Fragment:
     ]
     return _figure(
         panels,
-        "Below the line self-attention is cheaper. Hollow: n = d, where the operations are equal. One sequence at a "
-        "time on one core, where a recurrence multiplies a matrix by a vector n times. Where the times cross: "
+        "Below the line self-attention is cheaper. Hollow: n = d, where the operations are equal. Four sequences at "
+        "a time on one core. Where the times cross: "
         + ", ".join(crossings) + ".",
         "table1",
     )  # fmt: skip
@@ -261,14 +268,14 @@ def attention_quality(database: Path | str, scale: str) -> Fragment:
     """How often each attention function recalls a value, over d_k: each training a point, the line their mean."""
     rows = _scores(database, "section3", scale, "recall_accuracy")
     return _figure(
-        [_accuracies(rows, lambda row: row["details"]["size"], "d_k (log scale)", "section3-recall")] if rows else [],
+        [_accuracies(rows, "d_k (log scale)", "section3-recall")] if rows else [],
         "A made-up task: 16 keys with their values, and one of the keys again; the model names its value. Trained with "
         "the paper's Adam and Eq. 3 from several seeds. By chance it would be right in 3% of cases.",
         "section3",
     )
 
 
-def _accuracies(rows: Sequence[Row], size_of: Callable[[Row], int], axis: str, name: str) -> Panel:
+def _accuracies(rows: Sequence[Row], axis: str, name: str) -> Panel:
     """Accuracy by variant over a size, a panel with a point for each training."""
     variants = dict.fromkeys(row["details"]["variant"] for row in rows)
     words = []
@@ -286,12 +293,8 @@ def _accuracies(rows: Sequence[Row], size_of: Callable[[Row], int], axis: str, n
             axes.plot(sizes, means, color=SERIES[place], linewidth=1.7)
             axes.plot(*zip(*points, strict=True), "osD"[place], color=SERIES[place], markersize=4.5, label=variant)
             words.append(f"{variant} " + ", ".join(number(mean, 1) for mean in means))
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(FixedLocator(sizes))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
+        _over_sizes(axes, sizes, axis)
         axes.set_ylim(-3, 103)
-        axes.set_xlabel(axis)
         axes.set_ylabel("right answers in percent")
         axes.legend(loc="lower left")
         return panel(figure, name, f"Right answers in percent at {', '.join(map(str, sizes))}: " + "; ".join(words))
@@ -321,12 +324,8 @@ def costs(database: Path | str) -> Fragment:
                     label=labels[row["name"]],
                 )  # fmt: skip
             axes.axhline(1, color=MUTED, linewidth=1)
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(FixedLocator(chosen[0]["details"]["sizes"]))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
+            _over_sizes(axes, chosen[0]["details"]["sizes"], axis)
             axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
-            axes.set_xlabel(axis)
             axes.set_ylabel("times")
             axes.set_title(title)
             axes.legend(loc="best")
@@ -348,11 +347,7 @@ def positions(database: Path | str, scale: str) -> Fragment:
     rows = _scores(database, "section3", scale, "longer_accuracy")
     panels = []
     if rows:
-        panels.append(
-            _accuracies(
-                rows, lambda row: row["details"]["size"], "length, times the longest trained", "section3-longer"
-            )
-        )
+        panels.append(_accuracies(rows, "length, times the longest trained", "section3-longer"))
     measured = [
         row for row in _scores(database, "section3", FULL_SIZE, "output_difference") if row["trial"] == "positions"
     ]

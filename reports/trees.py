@@ -15,7 +15,7 @@ from markupsafe import Markup
 from nltk import Tree
 
 # Sizes in SVG units, which are CSS pixels. Text is measured by its characters: no font need be installed.
-_FONT_SIZE, _CHARACTER, _LEVEL, _GAP, _MARGIN = 13.0, 7.4, 40.0, 14.0, 12.0
+_FONT_SIZE, _CHARACTER, _LEVEL, _GAP, _MARGIN = 13.0, 7.2, 40.0, 9.0, 10.0
 _BETWEEN_TREES = 28.0
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 _OWN_COLOURS = (

@@ -12,7 +12,7 @@ from studies.trained import TrainedRun
 
 if TYPE_CHECKING:
     from core.attention_maps import Side
-    from core.transformer import Transformer
+    from core.sequence_model import SequenceModel
 
 # Nobody reads a longer picture; all layers, heads and kinds of a base-size model take 150 MB at this length.
 MOST_PIECES = 512
@@ -77,7 +77,7 @@ def own_translations(run: TrainedRun, sources: Sequence[Sequence[int]]) -> list[
 
 
 def read_sentences(
-    model: Transformer,
+    model: SequenceModel,
     vocabulary: Vocabulary,
     readings: Sequence[Reading],
     layers: Collection[int] | None = None,
@@ -86,15 +86,15 @@ def read_sentences(
     """The attention of a model on sentences, in order; they are read in batches of like length.
 
     Raises:
-        ValueError: the model has no such layer, or no place for so long a sentence.
+        ValueError: the model has no such layer or attention, or no place for so long a sentence.
     """
     import torch
 
-    from core.attention_maps import attention_maps, check_layers, source_side, target_side
+    from core.attention_maps import attention_maps, check_layers, kinds_of, source_side, target_side
     from core.data.vocabulary import PAD_ID
 
-    chosen = check_layers(model, range(1, model.config.num_layers + 1) if layers is None else layers)
-    asked = tuple(kind for kind in KINDS if kind in kinds)
+    chosen = check_layers(model, layers)
+    asked = tuple(kind for kind in KINDS if kind in kinds and kind in kinds_of(model)) or tuple(kinds)
     device = next(model.parameters()).device
 
     def batch(sides: Sequence[Side]) -> torch.Tensor:

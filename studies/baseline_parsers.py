@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from core.baselines.grammar_parsers import RightBranching, TreebankGrammar
@@ -21,7 +22,7 @@ def measure(work: BaselineParser, record: RunRecord, folder: RunFolder, workspac
 
     A sentence for which the grammar has no tree gets the right-branching one; how many these were is in the details.
     """
-    data = RunConfig.from_dict(record.config).data
+    data = replace(RunConfig.from_dict(record.config).data, recombined=0)  # a grammar has its trees' parts already
     pairs = get_pairs(data, workspace.data)
     phase = Phases()
     with phase("train"):

@@ -5,6 +5,10 @@ seconds. What counts was laid down before anything was measured: a model has a p
 its task, it comes at least half of the way from chance to perfect. The last row is counted on the graph of operations
 instead: a model computes its positions in parallel if one more of them puts no operation more behind another.
 
+How hard a task is (how many pairs, how long) and the learning rates were chosen with seed 1, so that what has a
+property can show it within the smoke scale's updates. The threshold was not. What a model did not learn in that time it
+may learn in more: at the small scale it has ten times as many updates. What it refuses, it can never do.
+
 The lecture's first column is of word vectors pooled or concatenated; here both are tested against it.
 """
 
@@ -20,6 +24,7 @@ from core.architecture_config import (
     ModelConfig,
     RecurrentConfig,
     RecurrentLabellerConfig,
+    WordVectors,
 )
 from core.config import RunConfig
 from studies.claim import Claim
@@ -32,6 +37,8 @@ WAITS = 0.5
 """Operations behind each other that one more position adds: below this it adds none, as it adds whole ones."""
 MOST_UPDATES = 5_000
 VOCAB_SIZE, D_MODEL = 128, 64
+LONGEST = 25
+"""Pieces of the longest input of any task, the end symbol included."""
 
 
 @dataclass(frozen=True)
@@ -91,50 +98,30 @@ class Subject:
     label: str
     column: int | None
     model: ArchitectureConfig
-    learning_rate: float
+    learning_rate: float = 2e-3
 
 
-SUBJECTS = (
-    Subject(
-        "feed_forward_pooled", "feed-forward, pooled", 0, FeedForwardConfig(VOCAB_SIZE, "pooled", D_MODEL, 256), 2e-3
-    ),
-    Subject(
-        "feed_forward_concatenated",
-        "feed-forward, concatenated",
-        0,
-        FeedForwardConfig(VOCAB_SIZE, "concatenated", D_MODEL, 256),
-        2e-3,
-    ),
-    Subject("recurrent", "recurrent", 1, RecurrentLabellerConfig(VOCAB_SIZE, D_MODEL), 2e-3),
-    Subject(
-        "encoder_decoder",
-        "encoder-decoder",
-        2,
-        RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL),
-        2e-3,
-    ),
-    Subject(
-        "attention",
-        "encoder-decoder + attention",
-        3,
-        RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL, attention="bahdanau"),
-        2e-3,
-    ),
-    Subject(
+def _subjects() -> Iterator[Subject]:
+    def feed_forward(word_vectors: WordVectors) -> FeedForwardConfig:
+        return FeedForwardConfig(VOCAB_SIZE, word_vectors, D_MODEL, d_ff=256, max_pieces=LONGEST)
+
+    # The two encoder-decoders differ in attention alone, and read the source in its order: so distance means distance.
+    recurrent = RecurrentConfig(VOCAB_SIZE, num_layers=1, d_model=D_MODEL)
+    yield Subject("feed_forward_pooled", "feed-forward, pooled", 0, feed_forward("pooled"))
+    yield Subject("feed_forward_concatenated", "feed-forward, concatenated", 0, feed_forward("concatenated"))
+    yield Subject("recurrent", "recurrent", 1, RecurrentLabellerConfig(VOCAB_SIZE, D_MODEL))
+    yield Subject("encoder_decoder", "encoder-decoder", 2, recurrent, 3e-3)
+    yield Subject("attention", "encoder-decoder + attention", 3, replace(recurrent, attention="bahdanau"), 3e-3)
+    yield Subject(
         "transformer",
         "Transformer",
         4,
         ModelConfig(VOCAB_SIZE, num_layers=2, d_model=D_MODEL, d_ff=128, dropout=0.0).with_heads(4),
-        2e-3,
-    ),
-    Subject(
-        "memory_network",
-        "memory network",
-        None,
-        MemoryNetworkConfig(VOCAB_SIZE, D_MODEL, num_hops=3, memory_size=32),
-        2e-3,
-    ),
-)
+    )
+    yield Subject("memory_network", "memory network", None, MemoryNetworkConfig(VOCAB_SIZE, D_MODEL, memory_size=32))
+
+
+SUBJECTS = tuple(_subjects())
 
 
 def _change(subject: Subject) -> Callable[[RunConfig], RunConfig]:

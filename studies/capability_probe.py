@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from core.architecture_config import ArchitectureConfig, FeedForwardConfig
 from core.architectures import build_model
+from core.baselines.labellers import UnsuitableError
 from core.config import DecodeConfig, RunConfig
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from core.decode import translate
@@ -47,8 +48,9 @@ def measure(probe: CapabilityProbe, record: RunRecord, device: torch.device) -> 
                 score = _measure_task(task, number, config, probe, record.seed, device)
             else:
                 score = _count_steps(config.model)
-        score = replace(score, details=score.details | {"threshold": row.threshold})
-        scores += [score, replace(score, name=row.cell, value=float(row.is_had(score.value)))]
+        held_against = {"value": score.value, "threshold": row.threshold}
+        cell = replace(score, name=row.cell, value=float(row.is_had(score.value)), details=held_against)
+        scores += [score, cell]
     return RunResult(
         seconds=sum(phase.seconds.values()),
         params=num_parameters(build_model(config.model)),
@@ -77,7 +79,7 @@ def _measure_task(
     try:
         details["updates"] = train(model, task, training, config.train.train_steps, probe.learning_rate, device)
         is_right = ask(model, task, held_out, device)
-    except ValueError as refusal:  # the model says what it cannot: that is the answer
+    except UnsuitableError as refusal:  # the model says what it cannot: that is the answer
         details |= {"refused": str(refusal), "accuracy": 0.0}
         return _score(task, 0.0, NUM_HELD_OUT, details)
     if held_out.distance is not None:
@@ -96,9 +98,12 @@ def _score(task: ProbeTask, skill: float, num_items: int, details: dict[str, Any
 
 def _by_distance(is_right: NDArray[np.bool_], distance: NDArray[np.int64]) -> list[dict[str, float]]:
     return [
-        {"distance": int(each), "accuracy": float(is_right[distance == each].mean()), "items": int(at.sum())}
+        {
+            "distance": int(each),
+            "accuracy": float(is_right[distance == each].mean()),
+            "items": int((distance == each).sum()),
+        }
         for each in np.unique(distance)
-        if (at := distance == each).any()
     ]
 
 
@@ -116,7 +121,7 @@ def train(
         updates made: fewer than `most_updates` where nothing is left to be learned.
 
     Raises:
-        ValueError: the model cannot give such an output at all.
+        UnsuitableError: the model cannot give such an output at all.
     """
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
@@ -134,7 +139,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * min(1.0, update / WARMUP_UPDATES, left)
         optimizer.step()
-        newest.append(float(loss))
+        newest.append(loss.item())
         if len(newest) == LEARNED_UPDATES and sum(newest) / LEARNED_UPDATES < LEARNED_NLL:
             return update
     return most_updates

@@ -46,7 +46,7 @@ METRICS = {
     "memory_ratio": Metric("memory", "times", lower_is_better=True, counted=True),
     "variance_exponent": Metric("variance", "power", lower_is_better=None),
     "gradient_exponent": Metric("gradient", "power", lower_is_better=None),
-    "output_difference": Metric("difference", "", lower_is_better=True),
+    "output_difference": Metric("difference", "", lower_is_better=True, counted=True),
     "recall_accuracy": Metric("accuracy", "%", lower_is_better=False),
     "longer_accuracy": Metric("accuracy", "%", lower_is_better=False),
     "embedding_scale": Metric("scale", "times", lower_is_better=None, counted=True),
@@ -66,16 +66,11 @@ METRICS = {
     "relation_heads": Metric("heads", "heads", lower_is_better=None),
     "relation_heads_over_shuffled": Metric("heads", "heads", lower_is_better=None),
     "num_items": Metric("items", "items", lower_is_better=None, counted=True),
-    # Scores of capability probes: whether a model has a property, and by how much it has or lacks it.
+    # Scores of capability probes: whether a model has a property.
     **{
         f"has_{name}": Metric("cell", "(1 = has it)", lower_is_better=None, counted=True)
         for name in ("order", "context", "length", "output", "recall", "marked", "parallel")
     },
-    **{
-        f"{name}_skill": Metric("skill", "of the way from chance", lower_is_better=False)
-        for name in ("order", "context", "length", "output", "recall", "marked")
-    },
-    "added_steps": Metric("steps", "steps a position", lower_is_better=True, counted=True),
     # Numbers that are computed from the paper's sizes alone.
     "params_millions": Metric("params", "million", lower_is_better=None),
     "training_flops": Metric("flops", "FLOPs", lower_is_better=True),

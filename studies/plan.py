@@ -439,12 +439,16 @@ def run_table(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Sc
         tuple(
             (
                 run.record.study, run.record.trial, run.record.seed, run.record.run, run.status.status,
-                run.config.train.train_steps if run.trains else 0, num_parameters(run.config.model), _flops(run, scale),
+                run.config.train.train_steps if run.trains else 0, _parameters(run), _flops(run, scale),
             )
             for _, runs in requested
             for run in runs
         ),
     )  # fmt: skip
+
+
+def _parameters(run: PlannedRun) -> int:
+    return num_parameters(run.config.model) if run.work.is_of_model else 0
 
 
 def summary(plan: Plan) -> str:

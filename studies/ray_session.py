@@ -41,10 +41,15 @@ _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # with it Ctrl-C looks like an end, and what is done is in the run folders
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # without it a trial that asked for no GPU sees all of them
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    # On a busy machine Ray's own processes take longer to start than Ray waits for them.
+    "RAY_agent_register_timeout_ms": "300000",
     **MEMORY_ENVIRONMENT,
 }
 # Set where the command runs, and meant for whoever does its work; a path in it is of the nodes.
-_FORWARDED = ("AIAYN_DATA", "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "GLOO_SOCKET_IFNAME")
+_FORWARDED = (
+    *("AIAYN_DATA", "GLOO_SOCKET_IFNAME"),
+    *("NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
+)
 
 
 # What Ray sets for the processes of a submitted job: the source is shipped already.

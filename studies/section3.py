@@ -290,8 +290,8 @@ def _position_claims() -> Iterator[Claim]:
 # At work --------------------------------------------------------------------------------------------------------------
 
 # What is called a small and a large d_k, and all over which accuracy is drawn.
-SMALL_DK, LARGE_DK = 4, 512
-TASK_WIDTHS = (SMALL_DK, 64, LARGE_DK)
+SMALL_DK, LARGE_DK = 4, 256
+TASK_WIDTHS = (SMALL_DK, 32, LARGE_DK)
 # Accuracies this near, in points, are about equal.
 ACCURACY_MARGIN = 5.0
 # Sequences are as many times as long as the longest in training.

@@ -24,7 +24,7 @@ from studies.trial import Phases
 from studies.work import StatementProbe
 
 MODEL = PAPER.base.model
-ROUNDS = 7
+ROUNDS = 5
 
 # Widths of queries and keys over which growth is fitted, and how many dot products a softmax is over.
 WIDTHS = (4, 16, 64, 256, 1_024)

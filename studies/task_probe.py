@@ -85,7 +85,7 @@ def _accuracy(model: nn.Module, given: Tensor, wanted: Tensor) -> float:
 
 NUM_PAIRS = 16
 NUM_KEYS = NUM_VALUES = 32
-RECALL_STEPS = 300
+RECALL_STEPS = 200
 
 
 class Recall(nn.Module):

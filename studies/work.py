@@ -3,6 +3,10 @@
 A trial says so with one of these objects; `studies.trial` does what each means. All but training stand in the run's
 configuration under `work`, so that a run's folder tells what it is and its id covers it: also which run it measures,
 and by what code.
+
+Each kind says of itself whether it reads the configuration's corpus (`reads_corpus`), whether it is about the
+configuration's model (`is_of_model`), and whether its sizes are its own (`full_size`): it is then one run for all
+scales and stands at the paper's.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ class Training:
 
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = True
 
     @property
     def measures(self) -> None:
@@ -50,6 +55,7 @@ class AttentionProbe:
     trained: bool = True
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = True
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -65,6 +71,7 @@ class _Alone:
     """Work that needs neither a corpus nor another trial's run, and whose sizes are its own."""
 
     reads_corpus: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = False
     sources: ClassVar[tuple[str, ...]]
 
     @property
@@ -136,7 +143,8 @@ class CapabilityProbe(_Alone):
     """
 
     learning_rate: float
-    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py",)
+    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py", "capabilities.py")
+    is_of_model: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
 
 

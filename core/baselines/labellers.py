@@ -23,6 +23,10 @@ from core.layers import Dropout
 from core.sequence_model import SequenceModel
 
 
+class UnsuitableError(ValueError):
+    """What was asked is beyond the form of an architecture, however it is trained."""
+
+
 class Labeller(SequenceModel):
     """One state for each source piece, whatever the target so far."""
 
@@ -39,14 +43,14 @@ class Labeller(SequenceModel):
         """src (B, S), tgt_in (B, T) ids, of which the number alone counts -> states (B, T, d).
 
         Raises:
-            ValueError: a target has neither one piece nor as many as its source.
+            UnsuitableError: a target has neither one piece nor as many as its source.
         """
         sources, targets = lengths_of(src), lengths_of(tgt_in)
         if bool((targets == 1).all()):
             return last_real(self.label(src), sources).unsqueeze(1)
         wrong = (targets != sources).nonzero().flatten().tolist()
         if wrong:
-            raise ValueError(
+            raise UnsuitableError(
                 f"{type(self).__name__} gives one output for each input piece, or one for the sentence: "
                 f"{int(targets[wrong[0]])} were asked of {int(sources[wrong[0]])}; use an encoder-decoder"
             )
@@ -72,11 +76,11 @@ class FeedForwardLabeller(Labeller):
         """See `Labeller.label`.
 
         Raises:
-            ValueError: a sentence is longer than the places that are concatenated.
+            UnsuitableError: a sentence is longer than the places that are concatenated.
         """
         places, is_real = self.config.max_pieces, (src != PAD_ID).unsqueeze(-1)
         if self._concatenates and src.size(1) > places:
-            raise ValueError(
+            raise UnsuitableError(
                 f"a sentence of {src.size(1)} pieces does not fit into the {places} places whose vectors are "
                 "concatenated; train with a larger max_pieces"
             )

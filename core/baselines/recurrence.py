@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from core.architecture_config import Cell
 from core.data.vocabulary import PAD_ID
@@ -34,19 +34,27 @@ class RecurrentLayer(nn.Module):
 
         What stands at padding means nothing; nothing real comes after it.
         """
-        return self.kernel(x, None if state is None else self._for_kernel(state))[0]
+        return self._run(x, None if state is None else self._for_kernel(state))[0]
 
     def read(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, State]:
         """x (B, L, C), padding on the right, and lengths (B,) int64 -> outputs (B, L, d), and the state after the last
         real piece of each sentence.
         """
         if self.cell != "lstm" or bool((lengths == x.size(1)).all()):
-            outputs, state = self.kernel(x)
+            outputs, state = self._run(x)
             return outputs, (last_real(outputs, lengths),) if self.cell != "lstm" else (state[0][0], state[1][0])
         # The cell after the last piece is only to be had by packing, for which a CPU has a slower kernel.
-        packed, state = self.kernel(pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False))
+        packed, state = self._run(pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False))
         outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.size(1))
         return outputs, (state[0][0], state[1][0])
+
+    def _run(self, x: Tensor | PackedSequence, state: Tensor | State | None = None) -> tuple:
+        """The kernel. A CPU's has no form for bfloat16 everywhere, so that there it keeps to float32 under autocast."""
+        weight = self.kernel.weight_ih_l0
+        if weight.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+            return self.kernel(x, state)
+        with torch.autocast("cpu", enabled=False):
+            return self.kernel(x.to(weight.dtype), state)
 
     def step(self, x: Tensor, state: State) -> State:
         """x (N, C): one piece more."""
@@ -66,7 +74,7 @@ class RecurrentLayer(nn.Module):
         return (hidden, torch.zeros_like(hidden)) if self.cell == "lstm" else (hidden,)
 
     def _for_kernel(self, state: State) -> Tensor | State:
-        batched = tuple(part.unsqueeze(0).contiguous() for part in state)
+        batched = tuple(part.unsqueeze(0).to(self.kernel.weight_ih_l0.dtype).contiguous() for part in state)
         return batched if self.cell == "lstm" else batched[0]
 
 

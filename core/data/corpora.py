@@ -56,7 +56,7 @@ def get_pairs(data: DataConfig, cache_dir: Path) -> PairCorpus:
     """
     if data.task == "parsing":
         more = None if data.more_trees is None else get_treebank(data.more_trees)
-        return TreePairs.of(get_treebank(data.corpus), tree_format(data), data.train_share, more)
+        return TreePairs.of(get_treebank(data.corpus), tree_format(data), data.train_share, data.recombined, more)
     corpus = get(data.corpus, cache_dir)
     if not isinstance(corpus, PairCorpus):
         raise ValueError(f"corpus {data.corpus} is for {corpus.task}; name one for translation")

@@ -24,6 +24,9 @@ from core.scoring.bracketing import BracketingScore, score_trees
 from core.scoring.evalb_rules import COLLINS, NEW, NK
 
 _DELETE_BY = "gold_tags"
+_UNLABELLED = replace(COLLINS, name="COLLINS-unlabelled", labeled=False)
+# By which the same trees are scored too: EVALB's other parameter files (E1, B47), and without labels.
+_OTHER_RULES = (NEW, NK, _UNLABELLED)
 # The upper ends of the classes of sentence length, in words, that F1 is told by; a last class has what is longer.
 LENGTH_CLASSES = (10, 20, 30, 40)
 # What the kinds of repair come from, in the words of a report.
@@ -73,11 +76,13 @@ def score_parses(lines: Sequence[str], gold: Sequence[Tree], form: TreeFormat) -
         ScoringError: unequal numbers, or none.
     """
     parsed = [read_parse(line, list(tree.leaves()), form) for line, tree in zip(lines, gold, strict=False)]
-    score = score_trees(gold, [each.tree for each in parsed], COLLINS, delete_by=_DELETE_BY)
+    trees = [each.tree for each in parsed]
+    by_rules = {rules.name: score_trees(gold, trees, rules, delete_by=_DELETE_BY) for rules in (COLLINS, *_OTHER_RULES)}
+    score = by_rules.pop(COLLINS.name)
     as_written = [each.tree if each.valid else None for each in parsed]
     unrepaired = score_trees(gold, as_written, COLLINS, delete_by=_DELETE_BY)
-    details = score.details() | _repair_details(parsed) | _breakdown(gold, parsed, score)
-    details["other_protocols"] = _other_protocols(gold, parsed)
+    details = score.details() | _repair_details(parsed) | _breakdown(score, by_rules[_UNLABELLED.name])
+    details["other_protocols"] = {f"{other.signature}|repair:yes": other.value for other in by_rules.values()}
     short = tuple(each for each in score.sentences if each.length <= COLLINS.cutoff_length)
     repaired = f"{score.signature}|repair:yes"
     return [
@@ -120,19 +125,16 @@ def _repair_details(parsed: Sequence[Parsed]) -> dict[str, Any]:
     }
 
 
-def _breakdown(gold: Sequence[Tree], parsed: Sequence[Parsed], score: BracketingScore) -> dict[str, Any]:
+def _breakdown(score: BracketingScore, unlabelled: BracketingScore) -> dict[str, Any]:
     """F1 by length of the sentence and by label, with the counts; constituents by what is wrong with them."""
-    right_span = score_trees(
-        gold, [each.tree for each in parsed], replace(COLLINS, labeled=False), delete_by=_DELETE_BY
-    ).all
-    all_counts = score.all
+    right_span, counts = unlabelled.all.matched, score.all
     return {
         "by_length": _by_length(score),
-        "by_label": {label: counts._asdict() for label, counts in score.by_label.items()},
+        "by_label": {label: of_label._asdict() for label, of_label in score.by_label.items()},
         "constituent_errors": {
-            "wrong label": right_span.matched - all_counts.matched,
-            "wrong span": all_counts.predicted - right_span.matched,
-            "missed": all_counts.gold - right_span.matched,
+            "wrong label": right_span - counts.matched,
+            "wrong span": counts.predicted - right_span,
+            "missed": counts.gold - right_span,
         },
     }
 
@@ -154,14 +156,6 @@ def _by_length(score: BracketingScore) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _other_protocols(gold: Sequence[Tree], parsed: Sequence[Parsed]) -> dict[str, float | None]:
-    """The same trees by EVALB's other parameter files (E1, B47), and without labels, by signature."""
-    trees = [each.tree for each in parsed]
-    others = (NEW, NK, replace(COLLINS, name="COLLINS-unlabelled", labeled=False))
-    scores = [score_trees(gold, trees, rules, delete_by=_DELETE_BY) for rules in others]
-    return {f"{score.signature}|repair:yes": score.value for score in scores}
 
 
 def _with_interval(details: dict[str, Any], score: BracketingScore) -> dict[str, Any]:

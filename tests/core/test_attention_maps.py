@@ -10,7 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.testing import assert_close
 
+from core.architecture_config import ArchitectureConfig, MemoryNetworkConfig, RecurrentConfig
+from core.architectures import build_model as build_architecture
 from core.attention_maps import KINDS, attention_maps, merge_pieces, source_side, target_side
 from core.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
 from core.transformer import Transformer
@@ -176,3 +179,39 @@ def test_every_piece_has_a_word_and_words_go_from_left_to_right(vocabulary: Voca
     assert words[0] == 0
     assert set(np.diff(words)) <= {0, 1}
     assert words.count(words[-1]) == 1  # the end symbol is nobody's part
+
+
+# Other architectures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "num_layers"),
+    [
+        (RecurrentConfig.bahdanau(23, d_model=8), 1),
+        (RecurrentConfig.gnmt(23, d_model=8, num_layers=3), 1),
+        (MemoryNetworkConfig(23, d_model=8, num_hops=3), 3),
+    ],
+)
+def test_another_architectures_maps_are_its_weights_over_the_source(
+    config: ArchitectureConfig, num_layers: int
+) -> None:
+    model = build_architecture(config)  # in training mode: dropout must be off all the same
+    src, tgt_in = torch.tensor([[5, 6, 7, 2], [8, 9, 2, 0]]), torch.tensor([[1, 5, 6, 7], [1, 8, 9, 0]])
+    maps = attention_maps(model, src, tgt_in, kinds=("cross",)).weights["cross"]
+    assert list(maps) == list(range(1, num_layers + 1))
+    for layer, weights in zip(maps.values(), model.eval().source_attention(src, tgt_in), strict=True):
+        assert_close(layer, weights)
+        assert layer.shape == (2, 1, 4, 4)
+        assert_close(layer[0].sum(-1), torch.ones(1, 4))
+    assert list(attention_maps(model, src, tgt_in, [num_layers], ("cross",)).weights["cross"]) == [num_layers]
+
+
+def test_kinds_and_layers_that_another_architecture_lacks_are_refused() -> None:
+    src = torch.tensor([[5, 6, 2]])
+    model = build_architecture(RecurrentConfig.bahdanau(23, d_model=8))
+    with pytest.raises(ValueError, match="RecurrentModel has no encoder attention; it attends to the source alone"):
+        attention_maps(model, src, src, kinds=("encoder",))
+    with pytest.raises(ValueError, match="no layer 2: this model has layers 1 to 1"):
+        attention_maps(model, src, src, [2], ("cross",))
+    with pytest.raises(ValueError, match="RecurrentModel has no attention over the source"):
+        attention_maps(build_architecture(RecurrentConfig(23, d_model=8)), src, src, kinds=("cross",))

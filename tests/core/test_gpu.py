@@ -12,8 +12,9 @@ from torch import Tensor
 from core import attention
 from core.attention import MultiHeadAttention
 from core.checkpoint import load_checkpoint, save_checkpoint
-from core.config import DataConfig, ModelConfig, RunConfig, TrainConfig
+from core.config import DataConfig, DecodeConfig, ModelConfig, RunConfig, TrainConfig
 from core.data.split import ParallelSplit, Sentences
+from core.decode import translate
 from core.packing import AttentionPlan, Packing, pack
 from core.trainer import Trainer, batch_loss
 from core.transformer import Transformer
@@ -108,6 +109,15 @@ def test_b24_sentences_of_one_symbol_and_of_many_give_no_nan(
     loss.backward()
     assert bool(loss.isfinite())
     assert all(bool(parameter.grad.isfinite().all()) for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_translations_score_as_the_cpus(models: tuple[Transformer, Transformer], beam_size: int):
+    reference, model = models
+    split, config = random_split(12, longest=20), DecodeConfig(beam_size=beam_size, max_extra_pieces=8)
+    sources = [split.src[i] for i in range(len(split))]
+    scores = [[each.score for each in translate(m, sources, config)] for m in (reference, model)]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-3)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])

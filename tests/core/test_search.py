@@ -198,7 +198,7 @@ def test_best_continuations_are_those_of_a_plain_top_k(seed: int, batch: int, k:
     log_probs = torch.log_softmax(logits, dim=-1)
     log_probs[..., [PAD_ID, BOS_ID]] = -torch.inf
     every = (log_probs + live.unsqueeze(-1)).flatten(1)
-    totals, beam, piece = _best_continuations(_log_probs(logits), live, k)
+    totals, beam, piece = _best_continuations(_log_probs(logits), live, 2 * k)
     torch.testing.assert_close(totals, every.topk(2 * k, dim=-1).values)
     torch.testing.assert_close(totals, every.gather(1, beam * columns + piece))
     for row in (beam * columns + piece).tolist():

@@ -49,9 +49,9 @@ def test_brackets_are_constituents_with_their_words_and_no_tags() -> None:
 
 
 def test_hostile_words_are_text(tmp_path: Path) -> None:
-    line = "(TOP (NP (NN <script>alert('x')</script>) (-LRB- -LRB-) (NN &amp;)))"
+    line = "(TOP (NP (NN <script>alert</script>) (-LRB- -LRB-) (NN &amp;)))"
     found = [text for text, kind, _, _ in texts(str(tree_figure(line))) if kind == "word"]
-    assert found == ["<script>alert('x')</script>", "(", "&amp;"]
+    assert found == ["<script>alert</script>", "(", "&amp;"]
     save_trees(tmp_path / "two.svg", [line, GOLD])
     assert len(texts((tmp_path / "two.svg").read_text(encoding="utf-8"))) == len(texts(str(tree_figure(line)))) + len(
         texts(str(tree_figure(GOLD)))

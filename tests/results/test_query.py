@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 from results.errors import QueryError
-from results.query import query, table_names
+from results.query import TOO_MUCH_MEMORY, query, table_names
 
 HARMFUL = [
     "COPY runs TO '{path}'",
@@ -64,6 +64,23 @@ HARMFUL = [
     "SELECT 1; SELECT 2",
     "SELECT 1; DROP TABLE runs",
     "SELECT ?",
+    "FROM enable_logging('FileSystem', storage='file', storage_path='{path}')",
+    "FROM enable_profiling(save_location='{path}')",
+    "FROM query('COPY runs TO ''{path}''')",
+    "FROM query('FROM read_text(''/etc/passwd'')')",
+    "FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''/etc/passwd'')'))",
+    "FROM read_duckdb('{path}', table_name='runs')",
+    "FROM sniff_csv('/etc/passwd')",
+    "FROM parquet_metadata('/etc/passwd')",
+    "FROM read_text(['/etc/passwd'])",
+    "FROM 'file:///etc/passwd'",
+    "FROM 's3://bucket/x.parquet'",
+    "FROM duckdb_secrets()",
+    "FROM duckdb_extensions()",
+    "EXPLAIN ANALYZE COPY runs TO '{path}'",
+    "PIVOT (FROM read_text('/etc/passwd')) ON size USING count(*)",
+    "SELECT " + "(" * 5_000 + "1" + ")" * 5_000,
+    "SELECT len(repeat('x', 1000000000000))",
     "SELECT '\udcff'",
     "",
     "  -- only a comment",
@@ -132,7 +149,7 @@ def test_numbers_of_a_run_still_under_way_are_seen(workspace) -> None:
 
 
 def test_unknown_table_names_near_ones(shared_workspace) -> None:
-    with pytest.raises(QueryError, match=r"no table 'tabel3'; close: table3, .*; all: artifacts, claims, .*verdicts"):
+    with pytest.raises(QueryError, match=r"no table 'tabel3'; close: table3, .*; all: artifacts, .*claims, .*verdicts"):
         query(shared_workspace.store, "SELECT * FROM tabel3")
 
 
@@ -171,6 +188,34 @@ def test_answer_that_would_fill_the_memory_is_refused(workspace, monkeypatch) ->
     workspace.store.ingest()
     with pytest.raises(QueryError, match=r"larger than .*; aggregate, or add LIMIT"):
         query(workspace.store, "SELECT * FROM range(10000000000)")
+
+
+CONFINED = """
+import sys, time
+from pathlib import Path
+from results import query
+from results.store import Store
+query.CONFINED_BYTES = 2**30
+with query.confined(float(sys.argv[2])):
+    try:
+        query.query(Store(Path(sys.argv[1])), sys.argv[3]) if sys.argv[3] else time.sleep(60)
+    except query.QueryError as error:
+        print(error)
+"""
+
+
+def test_what_duckdb_does_not_count_finds_no_memory_in_a_confined_process(workspace) -> None:
+    workspace.store.ingest()
+    process = workspace.start_python(CONFINED, 60, "SELECT repeat('x', 3000000000)")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, f"{TOO_MUCH_MEMORY}\n", "")
+
+
+def test_what_cannot_be_interrupted_ends_a_confined_process(workspace) -> None:
+    process = workspace.start_python(CONFINED, 0.2, "")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert err == "stopped after 0.2 s, as it could not be interrupted; ask for less\n"
 
 
 def test_timers_do_not_outlive_their_query(workspace) -> None:

@@ -18,7 +18,7 @@ from results.records import PublishedCapabilityRow, RunRecord, RunResult, Score
 from results.run_folder import RunFolder
 from results.store import Store
 from studies import capability_probe
-from studies.capabilities import COLUMNS, PROPERTIES, STUDY, SUBJECTS
+from studies.capabilities import COLUMNS, LONGEST, PROPERTIES, STUDY, SUBJECTS
 from studies.capability_probe import measure, train
 from studies.rows import published_rows
 from studies.runs import PlannedRun, Workspace, plan_runs
@@ -106,7 +106,7 @@ def test_every_trial_builds_at_every_scale_and_needs_no_corpus(scale) -> None:
 def test_models_are_of_one_width_and_see_the_longest_task() -> None:
     assert {subject.model.d_model for subject in SUBJECTS} == {64}
     memory = next(subject.model for subject in SUBJECTS if subject.trial == "memory_network")
-    assert memory.memory_size >= max(task.longest for task in TASKS)
+    assert memory.memory_size >= max(task.longest for task in TASKS) == LONGEST
 
 
 # What is measured -----------------------------------------------------------------------------------------------------
@@ -147,10 +147,11 @@ def test_what_a_model_refuses_counts_as_not_having_it_and_says_why() -> None:
 
 
 def test_a_score_says_what_chance_and_threshold_are_and_how_it_went_by_distance() -> None:
-    recall = measured("recurrent")["recall_skill"]
+    scores = measured("recurrent")
+    recall = scores["recall_skill"]
     assert recall.dataset == "probe/recall"
     assert recall.details["chance"] == 0.25
-    assert recall.details["threshold"] == 0.5
+    assert scores["has_recall"].details == {"value": recall.value, "threshold": 0.5}
     points = recall.details["by_distance"]
     assert [point["distance"] for point in points] == list(range(1, 17))
     assert sum(point["items"] for point in points) == capability_probe.NUM_HELD_OUT

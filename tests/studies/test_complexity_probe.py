@@ -73,7 +73,7 @@ def test_attention_and_recurrence_cost_the_same_where_n_is_d() -> None:
     assert scores["flops_ratio"].value == 1.0
     assert scores["flops_ratio"].details["ratios"] == [[1, 0.5, 0.25], [2, 1, 0.5], [4, 2, 1]]
     assert scores["time_ratio"].details["n"] < scores["time_ratio"].details["d"]
-    assert scores["time_ratio"].details["repeats"]["degrees"] == complexity_probe.GRID_ROUNDS - 1
+    assert scores["time_ratio"].details["repeats"]["degrees"] == complexity_probe.ROUNDS - 1
 
 
 def test_separable_convolution_stays_in_proportion_to_attention_and_feed_forward() -> None:

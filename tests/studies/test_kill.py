@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,3 +170,31 @@ def test_killed_worker_is_replaced_within_the_same_command(
     assert len(base.folder.attempts()) == 2
     assert first_step(base.folder, attempt=2) > 5
     assert_equal_to_the_last_digit(workspace, untouched)
+
+
+def test_two_commands_that_start_at_once_share_the_runs(
+    longer: Scale,
+    untouched: tuple[Workspace, list[PlannedRun]],
+    new_workspace: Callable[[], Workspace],
+    plan: Plan,
+) -> None:
+    """B53: a run is whose process claims it first; the other command leaves it and goes on with the rest."""
+    workspace = new_workspace()
+    runs = plan(workspace, "base", "N2", scale=longer)
+    commands = [start(workspace, longer, "base", "N2") for _ in range(2)]
+    said = [command.communicate(timeout=2 * PATIENCE_SECONDS)[0] for command in commands]
+    for command, printed in zip(commands, said, strict=True):
+        assert command.returncode in (0, 1), printed
+        assert re.search(r"2 of 2 runs done|running in another command", printed), printed
+        assert "failed" not in printed
+    assert 0 in [command.returncode for command in commands]
+    assert [len(run.folder.attempts()) for run in runs] == [1, 1]
+    assert_equal_to_the_last_digit(workspace, untouched)
+
+
+def test_each_kind_of_kill_on_a_cluster_costs_no_row(tmp_path: Path) -> None:
+    """A worker, a node's raylet, the command, and all of it at once: four of the rounds that the benchmark has."""
+    log = tmp_path / "log"
+    command = [sys.executable, "tests/benchmarks/kill_rounds.py", "--rounds", "4", "--log", str(log)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=10 * PATIENCE_SECONDS, stdout=subprocess.DEVNULL)
+    assert re.fullmatch(r"4 rounds, [4-6] kills, 0 differences", log.read_text(encoding="utf-8").splitlines()[-1])

@@ -12,6 +12,7 @@ from typing import Self
 from core.config import TREES
 from core.data.corpus import TRAIN_SPLIT, DataError, Languages, PairCorpus, State
 from core.data.tree_sequences import TreeFormat, linearise
+from core.data.treebanks.recombine import recombine
 from core.data.treebanks.treebank import Treebank
 from core.data.trees import Tree, escape
 
@@ -31,6 +32,7 @@ class TreePairs(PairCorpus):
         treebank: whose splits these are.
         form: what the symbols tell.
         train_share: the first share of the training trees is trained on.
+        recombined: so many times as many trees made of their parts come after those (`core.data.treebanks.recombine`).
         more: a treebank whose training trees are trained on too, after those.
         silver: trees that are trained on too, at the end (`studies.self_training`).
     """
@@ -38,6 +40,7 @@ class TreePairs(PairCorpus):
     treebank: Treebank
     form: TreeFormat
     train_share: float = 1.0
+    recombined: int = 0
     more: Treebank | None = None
     silver: Sequence[Tree] = ()
 
@@ -47,6 +50,7 @@ class TreePairs(PairCorpus):
         treebank: Treebank,
         form: TreeFormat,
         train_share: float = 1.0,
+        recombined: int = 0,
         more: Treebank | None = None,
         silver: Sequence[Tree] = (),
     ) -> Self:
@@ -62,6 +66,7 @@ class TreePairs(PairCorpus):
             treebank=treebank,
             form=form,
             train_share=train_share,
+            recombined=recombined,
             more=more,
             silver=silver,
         )
@@ -97,7 +102,13 @@ class TreePairs(PairCorpus):
     def num_lines(self, split: str, languages: Languages, cache_dir: Path) -> int | None:
         if split != TRAIN_SPLIT:
             return self.treebank.splits[split]
-        counts = [self.num_gold, *(bank.splits[split] for bank in self._treebanks()[1:]), len(self.silver)]
+        if self.num_gold is None:
+            return None
+        counts = [
+            self.num_gold * (1 + self.recombined),
+            *(bank.splits[split] for bank in self._treebanks()[1:]),
+            len(self.silver),
+        ]
         return None if None in counts else sum(counts)
 
     @property
@@ -115,8 +126,13 @@ class TreePairs(PairCorpus):
         """The trees behind `read_pairs`, in their order."""
         if split != TRAIN_SPLIT:
             return self.treebank.read_trees(split, cache_dir)
+        gold: Iterable[Tree] = _first(self.treebank.read_trees(split, cache_dir), self._num_wanted())
+        made: Iterable[Tree] = ()
+        if self.recombined:
+            gold = list(gold)
+            made = recombine(gold, self.recombined)
         more = () if self.more is None else self.more.read_trees(split, cache_dir)
-        return chain(_first(self.treebank.read_trees(split, cache_dir), self._num_wanted()), more, self.silver)
+        return chain(gold, made, more, self.silver)
 
     def read_pairs(self, split: str, src: str, tgt: str, cache_dir: Path) -> Iterator[tuple[str, str]]:
         self.require_pair(split, src, tgt)

@@ -132,9 +132,11 @@ def test_gnmts_form_by_its_parts() -> None:
     assert_close(model(src, tgt_in), fourth, **TIGHT)
 
 
-def test_the_papers_sizes_by_hand() -> None:
-    """An LSTM layer of 1000 has 4 * (1000 * 2000 + 2 * 1000) = 8,008,000; eight of them and the vocabulary."""
-    assert num_parameters(RecurrentConfig.sutskever(80_000)) == 8 * 8_008_000 + 80_000_000
+def test_sutskevers_layers_have_the_printed_64_million_parameters() -> None:
+    """An LSTM layer of 1000 has 4 * (1000 * 2000 + 2 * 1000) = 8,008,000; theirs are eight (their section 3.4)."""
+    layers = num_parameters(RecurrentConfig.sutskever(80_000)) - 80_000 * 1_000
+    assert layers == 8 * 8_008_000
+    assert round(layers / 1e6) == 64
 
 
 # What holds for all ---------------------------------------------------------------------------------------------------
@@ -182,6 +184,18 @@ def test_beams_may_change_places_and_sentences_may_leave_between_steps(name: str
             kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
             state.select_sentences(kept)
             sentences, prefixes = sentences[kept], prefixes[kept]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_of_fewer_bits_change_little_and_train(name: str) -> None:
+    model = build(name).float()
+    src, tgt_in = pieces(4, 9), pieces(5, 5, seed=1)
+    exact = model.logits(model(src, tgt_in))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model.logits(model(src, tgt_in))
+    logits.float().sum().backward()
+    assert_close(logits.float(), exact, rtol=0.0, atol=0.05)
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("name", ATTENDING)

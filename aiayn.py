@@ -360,6 +360,7 @@ def submit(
     gpus_per_trial: GpusPerTrial = None,
     cpu_ranks: CpuRanks = 1,
     max_concurrent: MaxConcurrent = None,
+    oom_halvings: OomHalvings = 0,
     rerun: Rerun = False,
     python: Annotated[str, typer.Option("--python", help="The interpreter on the head node.")] = "python",
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the job's output.")] = False,
@@ -394,6 +395,7 @@ def submit(
     arguments += [part for each in gpus_per_trial or () for part in ("--gpus-per-trial", each)]
     arguments += ["--cpu-ranks", str(cpu_ranks)] if cpu_ranks > 1 else []
     arguments += ["--max-concurrent", str(max_concurrent)] if max_concurrent else []
+    arguments += ["--oom-halvings", str(oom_halvings)] if oom_halvings else []
     arguments += ["--rerun"] if rerun else []
     cluster = JobCluster(dashboard)
     job = cluster.submit(arguments, python)

@@ -7,6 +7,7 @@ node's Python, in whose environment the packages are.
 from __future__ import annotations
 
 import asyncio
+import logging
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +60,7 @@ class JobCluster:
         try:
             from ray.job_submission import JobSubmissionClient
 
+            logging.getLogger("ray").setLevel(logging.ERROR)  # it tells of every file that it packs
             return JobSubmissionClient(url)
         except (ImportError, RuntimeError) as error:
             if isinstance(error, ImportError) or "ray[default]" in str(error):

@@ -411,10 +411,10 @@ def _follow(cluster: JobCluster, job: str, cancel: bool) -> None:
     except KeyboardInterrupt:
         if not cancel:
             _say(f"job {job} goes on; aiayn status --dashboard {cluster.dashboard} --job {job} comes back to it")
-            raise typer.Exit(_INTERRUPTED) from None
+            sys.exit(_INTERRUPTED)
         cluster.stop(job)
         _say(f"job {job} was stopped; what it has done is kept, and the same command goes on from there")
-        raise typer.Exit(_INTERRUPTED) from None
+        sys.exit(_INTERRUPTED)
     if ended.state != "SUCCEEDED":
         _say(f"job {job} {ended.state.lower()}: {ended.message}")
     raise typer.Exit(0 if ended.state == "SUCCEEDED" else 1)

@@ -27,8 +27,8 @@ def interrupts_held() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if held:
-        _stop(held[0])
+        if held:  # also where the block failed: it may have done so because others got the signal as well
+            _stop(held[-1])
 
 
 def _stop(number: int, _: object = None) -> None:

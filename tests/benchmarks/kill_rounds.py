@@ -109,7 +109,10 @@ class Nodes:
         return [_Process(node.all_processes["raylet"][0].process.pid) for node in self._cluster.list_all_nodes()]
 
     def kill_raylet(self) -> None:
-        self._raylets()[-1].kill()
+        raylet = self._raylets()[-1]
+        raylet.kill()
+        while raylet.is_running():  # for a moment more, in which nobody would replace it
+            time.sleep(0.01)
 
     def kill_all(self) -> None:
         for node in self._cluster.list_all_nodes():
@@ -279,6 +282,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--first", type=int, default=1, help="Number, and seed, of the first round.")
     parser.add_argument("--log", type=Path, default=Path("kill_rounds.log"), help="Lines are added to it.")
+    parser.add_argument("--data", type=Path, help="The folder data of a workspace that has the corpus prepared.")
     given = parser.parse_args()
     ray_session.set_environment()
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - so Ray calls it; by default all else comes first
@@ -288,6 +292,8 @@ def main() -> None:
         try:
             untouched, began = Path(place) / "untouched", time.monotonic()
             untouched.mkdir()
+            if given.data:
+                (untouched / "data").symlink_to(given.data.absolute())
             if wait(start(untouched, nodes.address)):
                 raise RuntimeError((untouched / "command.log").read_text(encoding="utf-8"))
             expected, lines = rows_of(untouched), lines_of(untouched)

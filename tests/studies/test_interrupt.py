@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from studies.in_use import left_over_sessions
+from studies.in_use import SESSION_PREFIX
 from studies.runs import Workspace
 
 pytestmark = pytest.mark.slow
@@ -34,6 +36,15 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def sessions_of(mark: str) -> set[Path]:
+    """The temporary folders of the Ray that these processes make up."""
+    lines = []
+    for process in marked(mark):
+        with suppress(OSError):
+            lines.append(Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8", errors="replace"))
+    return {Path(found) for line in lines for found in re.findall(rf"/[^\0=]*?{SESSION_PREFIX}\w+", line)}
+
+
 def wait_until(true, command: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not true():
@@ -50,7 +61,7 @@ def wait_until(true, command: subprocess.Popen[str]) -> None:
 def test_stopped_command_ends_with_one_line_and_leaves_nothing(
     moment: str, number: int, code: int, tmp_path: Path
 ) -> None:
-    workspace, mark, before = Workspace(tmp_path / "home"), uuid.uuid4().hex, left_over_sessions()
+    workspace, mark = Workspace(tmp_path / "home"), uuid.uuid4().hex
     command = subprocess.Popen(
         [str(SCRIPT), "run", "table3", "--trial", "base", "--home", str(workspace.home)],
         env=os.environ | {"AIAYN_TEST_MARK": mark},
@@ -62,11 +73,13 @@ def test_stopped_command_ends_with_one_line_and_leaves_nothing(
     )
     if moment == "start":
         wait_until((workspace.home / "ray.log").exists, command)
-        wait_until(lambda: len(marked(mark)) > 1, command)
+        wait_until(lambda: sessions_of(mark), command)
     else:
         wait_until(lambda: list(workspace.runs.glob("*/attempt-001/metrics.jsonl")), command)
-    # As the terminal does: to the command and to whatever shares its group.
-    os.killpg(command.pid, number)
+    sessions = sessions_of(mark)
+    assert len(sessions) == 1
+    # The terminal sends it to whatever shares the command's group, `kill` to the command alone.
+    (os.killpg if number == signal.SIGINT else os.kill)(command.pid, number)
     out, message = command.communicate(timeout=PATIENCE_SECONDS)
     assert command.returncode == code, message
     assert out == ""
@@ -76,5 +89,5 @@ def test_stopped_command_ends_with_one_line_and_leaves_nothing(
     while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert marked(mark) == []
-    assert left_over_sessions() == before
+    assert not any(session.exists() for session in sessions)
     assert not workspace.ray.exists() or not list(workspace.ray.iterdir())

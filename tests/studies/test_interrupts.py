@@ -48,6 +48,15 @@ def test_second_signal_is_not_held() -> None:
     assert done == []
 
 
+def test_signal_comes_before_the_failure_that_it_may_have_caused() -> None:
+    def fail() -> None:
+        send(signal.SIGINT)
+        raise ValueError("Ray did not start")
+
+    with pytest.raises(KeyboardInterrupt), interrupts_held():
+        fail()
+
+
 def test_block_that_nobody_stops_ends_as_always() -> None:
     with interrupts_held():
         pass

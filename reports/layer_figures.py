@@ -131,10 +131,10 @@ def paths(database: Path | str) -> Fragment:
         panels.append(_paths_panel(grown))
     return _figure(
         panels,
-        "Squares: from each position (down) to each (across), the fewer the hops the fuller the colour; empty where none leads. A "
-        "hop is a layer of a stack, or a step of a recurrence; kernels have width 3, dilated in powers of 3 where it "
-        "says convolutional and side by side where it says contiguous; the neighbourhood has 9 positions. Right: the "
-        "longest path of all pairs.",
+        "Squares: from each position (down) to each (across), the fewer the hops the fuller the colour; empty "
+        "where none leads. A hop is a layer of a stack, or a step of a recurrence; kernels have width 3, dilated "
+        "in powers of 3 where it says convolutional and side by side where it says contiguous; the neighbourhood "
+        "has 9 positions. Last: the longest path of all pairs.",
         "table1",
     )
 

@@ -1,13 +1,13 @@
 """Greedy and beam search with the paper's length penalty (section 6.1), over one batch of sentences.
 
 Shapes: B sentences, S source pieces, k beams, V vocabulary, V' >= V columns of logits, t pieces decoded so far, P paths
-followed for each sentence: its beams and, beside them, the greedy one.
+followed for each sentence: its beams, or the one of greedy search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Protocol, Self
 
 import torch
@@ -83,7 +83,7 @@ def greedy_search(decoder: StepDecoder, src: Tensor, config: DecodeConfig) -> li
     state, rows = decoder.start(src, beam_size=1), _Rows.start(src, 1, config)
     while rows.sentence.numel():
         log_probs = _log_probs(decoder.step(rows.history[..., -1], state))
-        rows.live, _, piece = _best_continuations(log_probs, rows.live, num_beams=0)
+        rows.live, _, piece = _best_continuations(log_probs, rows.live, num_best=1)
         rows.history = torch.cat((rows.history, piece.unsqueeze(-1)), dim=-1)
         stopped = (piece[:, 0] == EOS_ID) | (state.position >= rows.limit)
         for row in stopped.nonzero().flatten().tolist():
@@ -102,31 +102,26 @@ def beam_search(decoder: StepDecoder, src: Tensor, config: DecodeConfig) -> list
     bounds its score. A hypothesis that ended is preferred to one that the limit cut off. A stopped sentence leaves the
     batch.
 
-    Beams can lose the greedy path and then end below its score. With `never_below_greedy` that path is followed beside
-    them, takes no place from them, and competes under the same score; so no result scores below that of
-    `greedy_search`, up to rounding.
+    Beams can lose the greedy path and then end below its score. With `never_below_greedy` it is searched for by itself,
+    in those sentences alone, and competes under the same score; so no result scores below that of `greedy_search`, up
+    to rounding.
 
     Args:
         src: (B, S) ids, end symbol included, padding on the right.
     """
     k = config.beam_size
-    # DEPARTURE(6.1): one more path beside the k beams, the greedy one, because a result below that of greedy search is
-    # a fault of the search and not of the model; the paper's search has its beams alone. Chosen by
-    # `DecodeConfig.never_below_greedy`, which is on; `Hypothesis.from_greedy` marks where it decides.
-    num_paths = k + 1 if config.never_below_greedy else k
     results: list[Hypothesis | None] = [None] * src.size(0)
-    state, rows = decoder.start(src, num_paths), _Rows.start(src, num_paths, config)
-    rows.live[:, 1:k] = -torch.inf  # all paths start equal: only one beam may open, or the k best would be k copies
+    lost = torch.zeros(src.size(0), dtype=torch.bool, device=src.device)  # sentences whose greedy path no beam holds
+    state, rows = decoder.start(src, k), _Rows.start(src, k, config)
+    rows.live[:, 1:] = -torch.inf  # all beams start equal: only one may open, or the k best would be k copies
 
     def record(row: int, path: int, ending: list[int], log_prob: Tensor) -> None:
-        pieces = rows.history[row, path, 1:]
-        from_greedy = path == k and not (rows.history[row, :k, 1:] == pieces).all(dim=-1).any()
-        found = _hypothesis(pieces.tolist() + ending, float(log_prob), config, bool(from_greedy))
-        results[int(rows.sentence[row])] = found
+        pieces = rows.history[row, path, 1:].tolist() + ending
+        results[int(rows.sentence[row])] = _hypothesis(pieces, float(log_prob), config)
 
     while rows.sentence.numel():
         log_probs = _log_probs(decoder.step(rows.history[..., -1], state))
-        totals, path, piece = _best_continuations(log_probs, rows.live, k)
+        totals, path, piece = _best_continuations(log_probs, rows.live, 2 * k)
 
         ended = piece == EOS_ID
         penalty = length_penalty(state.position, config.length_penalty)
@@ -135,11 +130,10 @@ def beam_search(decoder: StepDecoder, src: Tensor, config: DecodeConfig) -> list
             record(row, int(path[row, place[row]]), [EOS_ID], totals[row, place[row]])
         rows.best_score = torch.maximum(rows.best_score, score)
 
-        totals = totals.masked_fill_(ended, -torch.inf)
-        going_on = totals[:, : 2 * k].topk(k, dim=1).indices  # (B, P) of the candidates
-        if num_paths > k:
-            going_on = nn.functional.pad(going_on, (0, 1), value=2 * k)
-        rows.live, path, piece = (candidates.gather(1, going_on) for candidates in (totals, path, piece))
+        rows.live, going_on = totals.masked_fill_(ended, -torch.inf).topk(k, dim=1)  # (B, k) of the candidates
+        if config.never_below_greedy:
+            lost[rows.sentence] |= rows.follow_greedy(path, ended, going_on)
+        path, piece = path.gather(1, going_on), piece.gather(1, going_on)
         rows.continue_with(path, piece)
         state.select_beams(path)
 
@@ -149,13 +143,24 @@ def beam_search(decoder: StepDecoder, src: Tensor, config: DecodeConfig) -> list
         for row in (stopped & (rows.best_score == -torch.inf)).nonzero().flatten().tolist():
             record(row, int(place[row]), [], most[row])
         _leave(stopped, rows, state)
+
+    # DEPARTURE(6.1): greedy search competes with the beams, because a result below its score is a fault of the search
+    # and not of the model; the paper's search has its beams alone. Chosen by `DecodeConfig.never_below_greedy`, which
+    # is on; `Hypothesis.from_greedy` marks where it decides.
+    again = lost.nonzero().flatten()
+    if again.numel():
+        del state  # its memory
+        for sentence, greedy in zip(again.tolist(), greedy_search(decoder, src[again], config), strict=True):
+            found = results[sentence]
+            if (greedy.finished, greedy.score) > (found.finished, found.score):
+                results[sentence] = replace(greedy, from_greedy=True)
     return results
 
 
-def _hypothesis(pieces: list[int], log_prob: float, config: DecodeConfig, from_greedy: bool = False) -> Hypothesis:
+def _hypothesis(pieces: list[int], log_prob: float, config: DecodeConfig) -> Hypothesis:
     finished = pieces[-1] == EOS_ID
     score = log_prob / length_penalty(len(pieces), config.length_penalty)
-    return Hypothesis(tuple(pieces[:-1] if finished else pieces), log_prob, score, finished, from_greedy)
+    return Hypothesis(tuple(pieces[:-1] if finished else pieces), log_prob, score, finished)
 
 
 @dataclass
@@ -164,7 +169,7 @@ class _Rows:
 
     `sentence` (B,) int64; `limit` (B,) most pieces, the end symbol included; `live` (B, P) log-probabilities;
     `history` (B, P, 1 + t) pieces, the begin symbol first; `best_score` (B,) of the paths that ended, at first minus
-    infinity.
+    infinity; `greedy` (B,) the path that greedy search would be on, -1 where none is.
     """
 
     sentence: Tensor
@@ -172,6 +177,7 @@ class _Rows:
     live: Tensor
     history: Tensor
     best_score: Tensor
+    greedy: Tensor
 
     @classmethod
     def start(cls, src: Tensor, num_paths: int, config: DecodeConfig) -> Self:
@@ -182,12 +188,30 @@ class _Rows:
             live=torch.zeros(num_sentences, num_paths, device=device),
             history=torch.full((num_sentences, num_paths, 1), BOS_ID, device=device),
             best_score=torch.full((num_sentences,), -torch.inf, device=device),
+            greedy=torch.zeros(num_sentences, dtype=torch.int64, device=device),
         )
 
     def continue_with(self, path: Tensor, piece: Tensor) -> None:
         """Let each path be the past of `path` (B, P) and then `piece` (B, P)."""
         past = self.history.gather(1, path.unsqueeze(-1).expand_as(self.history))
         self.history = torch.cat((past, piece.unsqueeze(-1)), dim=-1)
+
+    def follow_greedy(self, path: Tensor, ended: Tensor, going_on: Tensor) -> Tensor:
+        """Find the greedy path among those that go on.
+
+        Args:
+            path, ended: (B, 2k) of each candidate, the best at the front: which path it continues, and whether it ends.
+            going_on: (B, k) the candidates that become paths.
+
+        Returns:
+            (B,) bool, where it was lost: some path was on it, and now neither goes on nor ends as it does.
+        """
+        of_greedy = path == self.greedy.unsqueeze(1)
+        next_step = of_greedy & (of_greedy.cumsum(dim=1) == 1)  # its most probable continuation
+        follows = next_step.gather(1, going_on)
+        lost = (self.greedy >= 0) & ~(next_step & ended).any(dim=1) & ~follows.any(dim=1)
+        self.greedy = torch.where(follows.any(dim=1), follows.byte().argmax(dim=1), -1)
+        return lost
 
     def keep(self, rows: Tensor) -> None:
         for field in fields(self):
@@ -222,36 +246,27 @@ def _log_probs(logits: Tensor) -> Tensor:
     return log_probs.unflatten(-1, (_GROUP_SIZE if log_probs.size(-1) % _GROUP_SIZE == 0 else 1, -1))
 
 
-def _best_continuations(log_probs: Tensor, live: Tensor, num_beams: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The most probable ways to go on by one piece: the 2k best of a sentence's beams, and the best of each other path.
+def _best_continuations(log_probs: Tensor, live: Tensor, num_best: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The most probable ways for the paths of a sentence to go on by one piece.
 
-    The c best of all lie in the c groups with the greatest maxima. (Torch's top-k over all k * V' numbers would take as
+    The c best of all lie in the c groups with the greatest maxima. (Torch's top-k over all P * V' numbers would take as
     long as the projection itself: 35 of 75 ms at base size on a core.)
 
     Args:
         log_probs: (B, P, group size, groups), as from `_log_probs`.
         live: (B, P) the paths' own log-probabilities.
-        num_beams: k, the first of the paths; the others go on alone.
 
     Returns:
-        totals (B, 2k + P - k) log-probabilities, and the path and piece of each, of the same shape; those of the beams
-        come first, the best at the front. Where fewer are possible at all, there is padding at minus infinity.
+        totals (B, num_best) log-probabilities, the best at the front, and the path and piece of each. Where fewer are
+        possible at all, there is padding at minus infinity.
     """
-    (size, groups), num_best, num_alone = log_probs.shape[2:], 2 * num_beams, live.size(1) - num_beams
+    size, groups = log_probs.shape[2:]
     greatest = log_probs.amax(dim=2).add_(live.unsqueeze(-1))  # (B, P, groups)
-    chosen = greatest[:, :num_beams].flatten(1).topk(num_best, dim=1).indices
-    if num_alone:
-        first = torch.arange(num_beams * groups, live.size(1) * groups, groups, device=live.device)
-        chosen = torch.cat((chosen, greatest[:, num_beams:].argmax(dim=2) + first), dim=1)
+    chosen = greatest.flatten(1).topk(num_best, dim=1).indices
     path, group = chosen // groups, chosen % groups
     sentence = torch.arange(live.size(0), device=live.device).unsqueeze(1)
-    members = log_probs[sentence, path, :, group].add_(live.gather(1, path).unsqueeze(-1))  # (B, 2k + P - k, size)
-
-    totals, place = members[:, :num_best].flatten(1).topk(num_best, dim=1)
-    if num_alone:
-        total, member = members[:, num_best:].max(dim=2)
-        first = torch.arange(num_best * size, members.size(1) * size, size, device=live.device)
-        totals, place = torch.cat((totals, total), dim=1), torch.cat((place, member + first), dim=1)
+    members = log_probs[sentence, path, :, group].add_(live.gather(1, path).unsqueeze(-1))  # (B, num_best, size)
+    totals, place = members.flatten(1).topk(num_best, dim=1)
     which, member = place // size, place % size
     piece = (member * groups + group.gather(1, which)).masked_fill_(totals == -torch.inf, PAD_ID)
     return totals, path.gather(1, which), piece

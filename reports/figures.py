@@ -174,7 +174,7 @@ def recall_by_distance(database: Path | str, scale: str) -> Fragment:
             for model in models
         )
         recall = panel(figure, f"capabilities-{scale}-recall", words)
-    caption = "Mean over seeds; the band reaches from seed to seed. What forgets falls from left to right."
+    caption = "Accuracy on held-out inputs, mean over seeds; the band reaches from seed to seed."
     return render("figure.html", panels=[recall], panel_width="min(44rem, 100%)", caption=caption)
 
 

@@ -6,7 +6,7 @@ paper's; only trainings on small tasks belong to the page's scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +55,13 @@ def _figure(panels: Sequence[Panel], caption: str, study: str) -> Fragment:
 
 def _logarithmic(axes: Axes, sizes: Sequence[float], name: str) -> None:
     """Both axes logarithmic, with these sizes named on the horizontal one."""
-    axes.set_xscale("log")
     axes.set_yscale("log")
+    _over_sizes(axes, sizes, name)
+
+
+def _over_sizes(axes: Axes, sizes: Sequence[float], name: str) -> None:
+    """A logarithmic horizontal axis with these sizes named."""
+    axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(sizes))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
@@ -263,14 +268,14 @@ def attention_quality(database: Path | str, scale: str) -> Fragment:
     """How often each attention function recalls a value, over d_k: each training a point, the line their mean."""
     rows = _scores(database, "section3", scale, "recall_accuracy")
     return _figure(
-        [_accuracies(rows, lambda row: row["details"]["size"], "d_k (log scale)", "section3-recall")] if rows else [],
+        [_accuracies(rows, "d_k (log scale)", "section3-recall")] if rows else [],
         "A made-up task: 16 keys with their values, and one of the keys again; the model names its value. Trained with "
         "the paper's Adam and Eq. 3 from several seeds. By chance it would be right in 3% of cases.",
         "section3",
     )
 
 
-def _accuracies(rows: Sequence[Row], size_of: Callable[[Row], int], axis: str, name: str) -> Panel:
+def _accuracies(rows: Sequence[Row], axis: str, name: str) -> Panel:
     """Accuracy by variant over a size, a panel with a point for each training."""
     variants = dict.fromkeys(row["details"]["variant"] for row in rows)
     words = []
@@ -288,12 +293,8 @@ def _accuracies(rows: Sequence[Row], size_of: Callable[[Row], int], axis: str, n
             axes.plot(sizes, means, color=SERIES[place], linewidth=1.7)
             axes.plot(*zip(*points, strict=True), "osD"[place], color=SERIES[place], markersize=4.5, label=variant)
             words.append(f"{variant} " + ", ".join(number(mean, 1) for mean in means))
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(FixedLocator(sizes))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
+        _over_sizes(axes, sizes, axis)
         axes.set_ylim(-3, 103)
-        axes.set_xlabel(axis)
         axes.set_ylabel("right answers in percent")
         axes.legend(loc="lower left")
         return panel(figure, name, f"Right answers in percent at {', '.join(map(str, sizes))}: " + "; ".join(words))
@@ -323,12 +324,8 @@ def costs(database: Path | str) -> Fragment:
                     label=labels[row["name"]],
                 )  # fmt: skip
             axes.axhline(1, color=MUTED, linewidth=1)
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(FixedLocator(chosen[0]["details"]["sizes"]))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
+            _over_sizes(axes, chosen[0]["details"]["sizes"], axis)
             axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
-            axes.set_xlabel(axis)
             axes.set_ylabel("times")
             axes.set_title(title)
             axes.legend(loc="best")
@@ -350,11 +347,7 @@ def positions(database: Path | str, scale: str) -> Fragment:
     rows = _scores(database, "section3", scale, "longer_accuracy")
     panels = []
     if rows:
-        panels.append(
-            _accuracies(
-                rows, lambda row: row["details"]["size"], "length, times the longest trained", "section3-longer"
-            )
-        )
+        panels.append(_accuracies(rows, "length, times the longest trained", "section3-longer"))
     measured = [
         row for row in _scores(database, "section3", FULL_SIZE, "output_difference") if row["trial"] == "positions"
     ]

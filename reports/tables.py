@@ -150,10 +150,10 @@ def table4(database: Path | str, scale: str) -> Fragment:
 def capabilities(database: Path | str, scale: str) -> Fragment:
     """The lectures' capability table: each cell as they have it, and as its probe measured it."""
     cells = data.capabilities(database, scale)
-    rows = [
-        {"label": label, "cells": list(row), "task": next((cell["task"] for cell in row if cell["task"]), None)}
-        for label, row in ((label, list(group)) for label, group in groupby(cells, key=lambda cell: cell["label"]))
-    ]
+    rows = [{"label": label, "cells": list(row)} for label, row in groupby(cells, key=lambda cell: cell["label"])]
+    for row in rows:
+        asked = next((cell for cell in row["cells"] if cell["task"]), {"task": None, "chance": None})
+        row |= {"task": asked["task"], "chance": asked["chance"]}
     models = [(cell["model_label"], cell["seeds"], cell["failed"]) for cell in rows[0]["cells"]] if rows else []
     differing = [cell for cell in cells if None not in (cell["published"], cell["measured"])]
     differing = [cell for cell in differing if cell["published"] != cell["measured"]]

@@ -2,8 +2,8 @@
 many counted operations of training.
 
 Table 2 sets numbers side by side that were got with other data, other vocabularies and other machines. Here all but
-what lies between embedding and softmax is the same, and a cheaper update buys more updates. Each architecture has a
-learning rate of its own, chosen on the development set of the smallest scale (`Rival.rate`).
+what lies between embedding and softmax is the same, and a cheaper update buys more updates. Each architecture may
+have a learning rate of its own, and a bound on its gradients.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rival:
     Attributes:
         kind: what takes a position's place among the others.
         sizes: models that it may be, from which the one is taken whose parameters are nearest to the Transformer's.
-        rate: times Eq. 3; of 0.5, 1 and 2 the one with the lowest dev perplexity at smoke, seed 1.
+        rate: times Eq. 3; `tests/benchmarks/budget_rates.py` compares some by dev perplexity at smoke.
         max_grad_norm: of an update's gradient; None where its paper has none.
         source: its paper.
     """
@@ -123,7 +123,7 @@ RIVALS = (
         "lstm_attention", "LSTM + attention", "recurrence", "Bahdanau et al. 2014", _lstm_attention, max_grad_norm=1.0
     ),
     Rival("lstm", "LSTM", "recurrence", "Sutskever et al. 2014", _lstm, max_grad_norm=1.0),
-    Rival("convs2s", "ConvS2S", "convolution", "Gehring et al. 2017", _convs2s, rate=0.5),
+    Rival("convs2s", "ConvS2S", "convolution", "Gehring et al. 2017", _convs2s),
     Rival("bytenet", "ByteNet", "convolution", "Kalchbrenner et al. 2016", _bytenet),
 )
 TRIALS = {rival.name: Trial(rival.name, rival.kind, rival.label, rival.change, to_budget=True) for rival in RIVALS}

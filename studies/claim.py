@@ -46,7 +46,7 @@ METRICS = {
     "memory_ratio": Metric("memory", "times", lower_is_better=True, counted=True),
     "variance_exponent": Metric("variance", "power", lower_is_better=None),
     "gradient_exponent": Metric("gradient", "power", lower_is_better=None),
-    "output_difference": Metric("difference", "", lower_is_better=True),
+    "output_difference": Metric("difference", "", lower_is_better=True, counted=True),
     "recall_accuracy": Metric("accuracy", "%", lower_is_better=False),
     "longer_accuracy": Metric("accuracy", "%", lower_is_better=False),
     "embedding_scale": Metric("scale", "times", lower_is_better=None, counted=True),

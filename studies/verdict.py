@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from studies import reasons
 from studies.claim import METRICS, Claim
 from studies.inference import (
+    LEAST_SPREAD,
     LEVEL,
     MOST_SEEDS,
     Estimate,
@@ -169,7 +170,7 @@ def _examine(question: Question) -> Verdict | _Test:
     codes = sorted(frozenset().union(*(measured.code_versions for measured in samples)))
     if len(codes) > 1:
         return replace(draft, reason=f"runs by different code ({', '.join(codes)}): run them again")
-    if METRICS[claim.metric].counted and sample.observed == 0.0:
+    if METRICS[claim.metric].counted and sample.observed <= LEAST_SPREAD:
         return _decide_counted(question, draft)
     if not sample.has_spread:
         seeds = "1 seed tells" if sample.num_seeds == 1 else f"{sample.num_seeds} equal seeds tell"
@@ -263,14 +264,15 @@ def _decide_computed(claim: Claim, computed: float) -> Verdict:
 
 def _decide_counted(question: Question, draft: Verdict) -> Verdict:
     claim, counted = question.claim, draft.measured
-    number = f"{reasons.number(counted)} {claim.unit}".rstrip()
-    reason = f"counted: {number} against {reasons.expected(claim)}, the same in every run"
+    reason = f"counted: {reasons.statement(claim, counted).removeprefix('measured ')}, the same in every run"
     word = _word(question, _is_within(claim, counted))
     return replace(draft, verdict=word, reason=reason, low=counted, high=counted)
 
 
 def _is_within(claim: Claim, number: float) -> bool:
     """Whether a number without uncertainty is what is claimed; rounding in the last digits is forgiven."""
+    if claim.kind == "order":
+        return number < 0 if METRICS[claim.metric].lower_is_better else number > 0
     if claim.kind == "threshold" and claim.bound in ("<", ">"):
         return number < claim.expected if claim.bound == "<" else number > claim.expected
     lower, upper = claimed_region(claim)

@@ -122,26 +122,26 @@ def unbroken(
 
 
 @pytest.fixture(scope="session")
-def small_treebank() -> Iterator[Callable[[], None]]:
-    """The grammar's treebank with few trees, for as long as the session lasts in this process: call it to begin."""
+def few_trees() -> Iterator[str]:
+    """The name of a treebank of few trees, the grammar's, for as long as the session lasts, in this process alone."""
     from core.data import corpora
     from core.data.generated_corpus import GRAMMAR
     from core.data.treebanks import GRAMMAR_TREES
 
     splits = {"train": 300, "dev": 30, "test": 30}
-    few = replace(GRAMMAR_TREES, splits=splits, corpus=replace(GRAMMAR, splits=splits))
+    few = replace(GRAMMAR_TREES, name="few-trees", splits=splits, corpus=replace(GRAMMAR, splits=splits))
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda: patch.setattr(corpora, "TREEBANKS", {**corpora.TREEBANKS, "grammar": few})
+        patch.setattr(corpora, "TREEBANKS", {**corpora.TREEBANKS, few.name: few})
+        yield few.name
 
 
 @pytest.fixture(scope="session")
-def tiny_parsing(tiny: Scale, small_treebank: Callable[[], None]) -> Scale:
+def tiny_parsing(tiny: Scale, few_trees: str) -> Scale:
     """`tiny` for Table 4: 30 updates on 300 trees, then greedy search."""
-    small_treebank()
     wsj_only = replace(
         tiny.parsing.wsj_only,
         model=replace(tiny.base.model, vocab_size=400, num_layers=1),
-        data=replace(tiny.parsing.wsj_only.data, vocab_size=400),
+        data=replace(tiny.parsing.wsj_only.data, corpus=few_trees, vocab_size=400),
         train=replace(tiny.base.train, train_steps=30),
         decode=replace(tiny.base.decode, max_extra_pieces=40),
     )

@@ -118,6 +118,7 @@ def main() -> None:
     code = "import sys; from pathlib import Path; from large_workspace import *; build_database(Path(sys.argv[1]))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
     subprocess.run([sys.executable, "-c", code, str(workspace.home)], env=environment, check=True)
+    fill(workspace.home, chosen.all_rows)
     subprocess.run(
         [sys.executable, "-m", "aiayn", "claims", "--home", str(workspace.home)],
         cwd=ROOT,

@@ -106,7 +106,6 @@ def schedule_environment() -> dict[str, str]:
         "RAY_AIR_NEW_OUTPUT": "0",
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
         "RAY_prestart_worker_first_driver": "0",
-        "RAY_raylet_start_wait_time_s": "400",
         "RAY_agent_register_timeout_ms": "400000",
     }
 

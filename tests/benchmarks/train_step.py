@@ -319,7 +319,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--batches", nargs="+", choices=["bucketed", "unsorted"], default=["bucketed", "unsorted"])
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    able = [name for name in CONTESTANTS if "bf16" not in name or torch.ops.mkldnn._is_mkldnn_bf16_supported()]
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=able, help="those the processor can")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", choices=["wall", "process"], default="wall")

@@ -355,6 +355,39 @@ def test_count_that_no_seed_changes_is_decided_by_one_run() -> None:
     assert judge(path, UNKNOWN, one([6.0, 7.0])).verdict == "undecided"  # it was no count after all
 
 
+def test_counts_of_two_trials_are_an_order_at_once_unless_they_are_equal() -> None:
+    fewer = replace(ORDER, metric="counted_flops")
+    assert METRICS["counted_flops"].counted
+    counts = {trial: Measurements({1: value}) for trial, value in (("first", 2.0), ("second", 3.0))}
+    verdict = judge(fewer, UNKNOWN, counts)
+    assert (verdict.verdict, verdict.reason) == (
+        "agrees",
+        "counted: first minus second: -1 FLOPs, the same in every run",
+    )
+    assert judge(fewer, UNKNOWN, counts | {"second": Measurements({1: 2.0})}).verdict == "disagrees"
+
+
+def test_a_difference_that_is_rounding_alone_is_decided_though_seeds_round_otherwise() -> None:
+    equal = Claim("s.equal", "cell", "equal", "value", "output_difference", ("first",), "3.3", 0.0, 1e-6)
+    assert judge(equal, UNKNOWN, one([1.4e-15, 1.2e-15])).verdict == "agrees"
+    assert judge(equal, UNKNOWN, one([1e-3])).verdict == "disagrees"
+
+
+def test_the_error_of_a_mean_within_runs_judges_a_difference_of_two_trials() -> None:
+    """Each mean's error is its own: together the root of the sum of their squares, with both degrees of freedom."""
+    errors = {"first": Spread(0.03, 4), "second": Spread(0.04, 4)}
+    measured = {
+        trial: Measurements({1: value}, own_errors={1: errors[trial]})
+        for trial, value in (("first", 0.9), ("second", 0.5))
+    }
+    verdict = judge(ORDER, UNKNOWN, measured)
+    assert verdict.verdict == "agrees"
+    # One seed: a 99% interval takes the place of the 95% one.
+    assert verdict.high - verdict.measured == pytest.approx(stats.t.ppf(0.995, 8) * 0.05)
+    untold = measured | {"second": Measurements({1: 0.5})}
+    assert judge(ORDER, UNKNOWN, untold).verdict == "undecided"  # one of them does not tell its error
+
+
 # Families -------------------------------------------------------------------------------------------------------------
 
 

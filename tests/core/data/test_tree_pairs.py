@@ -10,6 +10,7 @@ import pytest
 
 from core.config import DataConfig
 from core.data.corpora import get_pairs
+from core.data.generated_corpus import GRAMMAR
 from core.data.prepare import prepare
 from core.data.tree_sequences import TAGGED, VINYALS, delinearise
 from core.data.treebanks import BERKELEY_PARSES, GRAMMAR_TREES, WSJ
@@ -18,12 +19,14 @@ from core.data.trees import Tree
 from core.data.vocabulary import Vocabulary
 
 DATA = DataConfig("grammar", "en", "trees", 400, "dev", "test")
+_SPLITS = {"train": 300, "dev": 60, "test": 60}
+BANK = replace(GRAMMAR_TREES, splits=_SPLITS, corpus=replace(GRAMMAR, splits=_SPLITS))
 
 
 def test_a_pair_is_the_words_and_the_symbols_of_one_tree(tmp_path: Path) -> None:
     for form in (VINYALS, TAGGED):
-        pairs = TreePairs.of(GRAMMAR_TREES, form)
-        trees = GRAMMAR_TREES.read_trees("dev", tmp_path)
+        pairs = TreePairs.of(BANK, form)
+        trees = BANK.read_trees("dev", tmp_path)
         read = pairs.read_pairs("dev", "en", "trees", tmp_path)
         for (source, target), tree in islice(zip(read, trees, strict=True), 50):
             tags, words = zip(*tree.tagged(), strict=True)
@@ -37,21 +40,21 @@ def test_e7_no_word_of_a_source_looks_like_a_symbol() -> None:
 
 def test_training_trees_are_a_share_then_more_then_silver(tmp_path: Path) -> None:
     silver = (Tree("TOP", (Tree("NP", (Tree("NN", ("dog",)),)),)),)
-    whole = TreePairs.of(GRAMMAR_TREES, VINYALS)
-    part = TreePairs.of(GRAMMAR_TREES, VINYALS, train_share=0.01, silver=silver)
+    whole = TreePairs.of(BANK, VINYALS)
+    part = TreePairs.of(BANK, VINYALS, train_share=0.4, silver=silver)
     read = list(part.read_pairs("train", "en", "trees", tmp_path))
     assert len(read) == part.num_lines("train", ("en", "trees"), tmp_path) == 121
     assert read[:120] == list(islice(whole.read_pairs("train", "en", "trees", tmp_path), 120))
     assert read[120] == ("dog", "(TOP (NP XX )NP )TOP")
-    assert part.num_lines("dev", ("en", "trees"), tmp_path) == 300
+    assert part.num_lines("dev", ("en", "trees"), tmp_path) == 60
     assert len({corpus.fingerprint(tmp_path) for corpus in (whole, part, replace(part, silver=silver * 2))}) == 3
 
 
 def test_recombined_trees_come_after_the_gold_ones_and_hold_their_parts(tmp_path: Path) -> None:
-    pairs = TreePairs.of(GRAMMAR_TREES, VINYALS, train_share=0.01, recombined=2)
+    pairs = TreePairs.of(BANK, VINYALS, train_share=0.4, recombined=2)
     trees = list(pairs.read_trees("train", tmp_path))
     gold, made = trees[:120], trees[120:]
-    assert gold == list(islice(GRAMMAR_TREES.read_trees("train", tmp_path), 120))
+    assert gold == list(islice(BANK.read_trees("train", tmp_path), 120))
     assert len(made) == 240 == pairs.num_lines("train", ("en", "trees"), tmp_path) - 120
     parts = {node for tree in gold for node in tree.subtrees() if sum(1 for _ in node.leaves()) <= 12}
     for number, tree in enumerate(made):
@@ -111,15 +114,15 @@ def test_the_target_tells_the_task_and_trees_have_switches_of_their_own(tmp_path
         get_pairs(replace(DATA, corpus="multi30k"), tmp_path)
 
 
-def test_symbols_are_pieces_and_lines_come_back(tmp_path: Path) -> None:
-    data = prepare(DATA, tmp_path)
+def test_symbols_are_pieces_and_lines_come_back(few_trees: str, tmp_path: Path) -> None:
+    data = prepare(replace(DATA, corpus=few_trees), tmp_path)
     split = data.split("dev")
-    assert (data.vocab_size, len(split)) == (400, 300)
+    assert (data.vocab_size, len(split)) == (400, 30)
     vocabulary = data.vocabulary
     symbols = "(TOP (S (NP XX XX )NP (VP XX )VP XX )S )TOP"
     assert vocabulary.pieces(vocabulary.encode_batch([symbols])[0]) == [f"▁{symbol}" for symbol in symbols.split()]
     for side, lines in ((split.src, split.src_lines), (split.tgt, split.tgt_lines)):
-        assert vocabulary.decode_batch([side[i] for i in range(50)]) == lines[:50]
+        assert vocabulary.decode_batch([side[i] for i in range(30)]) == lines[:30]
 
 
 def test_words_between_blanks_are_cut_at_blanks_alone() -> None:

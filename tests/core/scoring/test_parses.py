@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.data.corpora import get_treebank
 from core.data.tree_sequences import TAGGED, VINYALS, TreeFormat, linearise
-from core.data.treebanks import GRAMMAR_TREES
 from core.data.trees import Tree, parse_line
 from core.scoring.bracketing import score_trees
 from core.scoring.checks import ScoringError
@@ -26,8 +26,8 @@ def by_name(lines: list[str], gold: list[Tree], form: TreeFormat = VINYALS) -> d
 
 
 @pytest.fixture(scope="module")
-def gold(tmp_path_factory: pytest.TempPathFactory) -> list[Tree]:
-    return list(GRAMMAR_TREES.read_trees("dev", tmp_path_factory.mktemp("data")))[:40]
+def gold(few_trees: str, tmp_path_factory: pytest.TempPathFactory) -> list[Tree]:
+    return list(get_treebank(few_trees).read_trees("dev", tmp_path_factory.mktemp("data")))
 
 
 def test_hand_worked_scores_with_and_without_repair() -> None:

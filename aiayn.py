@@ -369,7 +369,7 @@ def submit(
 ) -> None:
     """The same as run or reproduce, as a Ray job on a cluster: this source goes there, data and results stay there.
 
-    Its output is followed; Ctrl-C leaves it running, and aiayn status --dashboard URL comes back to it.
+    Its output is followed; Ctrl-C leaves it running, and status --dashboard URL comes back to it.
 
     \b
     Examples:

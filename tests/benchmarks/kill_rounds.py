@@ -188,7 +188,7 @@ def carry_out_plainly(home: Path, _: str) -> None:
     stop = threading.Event()
 
     def keep_up_to_date() -> None:
-        while not stop.wait(0.05):
+        while not stop.wait(1.0):
             store.ingest()
 
     threading.Thread(target=keep_up_to_date, daemon=True).start()

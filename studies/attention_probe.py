@@ -34,9 +34,9 @@ from results.records import RunRecord, RunResult, Score
 from results.run_folder import RunFolder
 from studies.attention import Reading, figures_layer, own_translations, read_sentences
 from studies.figures import FIGURES, LAW_WORDS, MAKING_WORDS, PAPER_SENTENCES
+from studies.phases import Phases
 from studies.runs import Workspace
 from studies.trained import TrainedRun, load_finished
-from studies.trial import Phases
 from studies.work import AttentionProbe
 
 NUM_SENTENCES = 1_000

@@ -12,8 +12,8 @@ from core.data.trees import Tree
 from core.scoring.parses import score_baseline
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import RunFolder
+from studies.phases import Phases
 from studies.runs import Workspace
-from studies.trial import Phases
 from studies.work import BaselineParser
 
 

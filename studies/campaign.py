@@ -66,7 +66,7 @@ def carry_out(
 
     A run that measures another brings that one along, if it is not among the request. A diverged run is a result and is
     not tried again; a failed one is. `rerun` sets every run of the request aside and starts it from nothing. Without
-    `sizes` trials are as large as the scale says. `oom_halvings`: `studies.trial.execute`.
+    `sizes` trials are as large as the scale says. `oom_halvings`: `studies.execution.execute`.
 
     Commands may share a workspace: each run is whose process claims it first, the others leave it and go on with the
     rest.

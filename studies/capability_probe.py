@@ -23,7 +23,7 @@ from core.probe_tasks import FIRST_ID, TASKS, Examples, ProbeTask
 from core.sequence_model import SequenceModel, num_parameters
 from results.records import RunRecord, RunResult, Score
 from studies.capabilities import PROPERTIES
-from studies.trial import Phases
+from studies.phases import Phases
 from studies.work import CapabilityProbe
 
 NUM_HELD_OUT = 1_000

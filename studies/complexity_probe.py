@@ -20,7 +20,7 @@ from results.records import RunResult, Score
 from studies import layer_types as formulas
 from studies.inference import error_of_mean, fit_exponent
 from studies.layer_types import KERNEL, LAYERS, VALUES, LayerType, Sizes, multiply_adds
-from studies.trial import Phases
+from studies.phases import Phases
 from studies.work import ComplexityProbe
 
 

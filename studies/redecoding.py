@@ -9,9 +9,10 @@ import torch
 from core.data.prepare import prepare
 from core.sequence_model import num_parameters
 from results.records import RunRecord, RunResult
+from studies.phases import Phases
 from studies.runs import Workspace
+from studies.scoring import reference_of, score_output
 from studies.trained import load_finished
-from studies.trial import Phases, reference_of, score_output
 from studies.work import Redecoding
 
 

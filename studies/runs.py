@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_SEEDS = 10_000
 _ROOT = Path(__file__).resolve().parent.parent
+# What of this folder decides a run's numbers; the engine does as a whole.
+CARRYING_OUT = ("execution.py", "scoring.py", "trial.py")
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class PlannedRun:
 @cache
 def code_version() -> str:
     """Hash of all source that decides a run's numbers: the engine, and what carries a run out."""
-    return provenance.code_version([_ROOT / "core", _ROOT / "studies" / "trial.py"])
+    return provenance.code_version([_ROOT / "core", *(_ROOT / "studies" / name for name in CARRYING_OUT)])
 
 
 @cache

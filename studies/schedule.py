@@ -155,8 +155,9 @@ def _trial_name(trial) -> str:
 
 def carry_out(config: dict) -> None:
     """The function that Tune runs in a worker process: the trial's only rank, or its first."""
+    from studies.execution import execute
     from studies.rank_actors import own_device, rank_actors
-    from studies.trial import execute, train_alone
+    from studies.trial import train_alone
 
     record, resources = RunRecord.from_json(config["job"]["record"]), _resources(config)
     home = Path(config["home"])

@@ -19,8 +19,8 @@ from core.layer_measures import bytes_kept, count_flops, seconds_of
 from core.layers import Embedding, FeedForward, sinusoid
 from results.records import RunResult, Score
 from studies.inference import error_of_mean, fit_exponent
+from studies.phases import Phases
 from studies.scales import PAPER
-from studies.trial import Phases
 from studies.work import StatementProbe
 
 MODEL = PAPER.base.model

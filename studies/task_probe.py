@@ -19,7 +19,7 @@ from core.layers import Embedding, LearnedPositions, SinusoidPositions
 from core.schedule import learning_rate
 from results.records import RunResult, Score
 from studies.inference import error_of_mean
-from studies.trial import Phases
+from studies.phases import Phases
 from studies.work import TaskProbe
 
 NUM_TRAININGS = 5

@@ -101,10 +101,10 @@ def execute() -> Callable[[PlannedRun, Workspace], RunFolder]:
 
     import torch
 
-    from studies import trial
+    from studies import execution
 
     def carry_out(run: PlannedRun, workspace: Workspace) -> RunFolder:
-        trial.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"))
+        execution.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"))
         return run.folder
 
     return carry_out

@@ -36,12 +36,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from core.data.split import ParallelSplit
-from core.trainer import evaluate
 from results.query import query
-from results.records import Score
 from results.store import Store
-from studies import ray_session, schedule, trial
+from studies import execution, ray_session, schedule, trial
 from studies.progress import Progress
 from studies.resources import Sizes
 from studies.runs import Workspace, plan_runs
@@ -181,7 +178,7 @@ def carry_out_at(home: Path, address: str) -> None:
 def carry_out_plainly(home: Path, _: str) -> None:
     """The same without Ray, in this very process, with perplexities as the only scores."""
     os.setsid()
-    trial._score_split, trial._costs = _perplexity, lambda *_: []
+    trial.score_output, trial.training_costs = lambda *_: ([], []), lambda *_: []
     workspace, scale, store = Workspace(home), small_scale(), Store(home)
     (run,) = plan_runs(STUDY, scale, 1, workspace, ["base"])
     store.ingest()
@@ -192,16 +189,10 @@ def carry_out_plainly(home: Path, _: str) -> None:
             store.ingest()
 
     threading.Thread(target=keep_up_to_date, daemon=True).start()
-    trial.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"))
+    execution.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"))
     stop.set()
     store.ingest()
     sys.exit(0 if run.folder.status().status == "done" else 1)
-
-
-def _perplexity(name: str, split_name: str, split: ParallelSplit, *more: object) -> list[Score]:
-    model, config = more[1], more[2]
-    value = evaluate(model, split, config.train.micro_batch_tokens).perplexity
-    return [Score(f"{name}_ppl", value, "cross-entropy:plain", f"grammar/{split_name}", len(split))]
 
 
 def start(home: Path, nodes: Nodes | None) -> BaseProcess:

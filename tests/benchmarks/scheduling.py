@@ -39,7 +39,7 @@ def main() -> None:
     work, cores = chosen.work, os.cpu_count() or 1
 
     def compute(config: dict) -> None:
-        """In place of `studies.trial.execute`."""
+        """In place of `studies.execution.execute`."""
         folder = RunFolder.create(Path(config["home"]) / "runs", RunRecord.from_json(config["job"]["record"]))
         attempt = folder.claim_attempt()
         until = time.process_time() + work

@@ -252,7 +252,7 @@ def test_the_report_shows_cells_refusals_and_the_recall_plot(home: Path) -> None
 
 
 def test_a_run_is_carried_out_into_its_folder(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    from studies.trial import execute
+    from studies.execution import execute
 
     monkeypatch.setattr(capability_probe, "train", lambda *arguments: 1)
     (run,) = plan_runs(STUDY, SMOKE, 1, workspace, ["recurrent"])

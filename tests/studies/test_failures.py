@@ -19,7 +19,7 @@ from core.checkpoint import list_checkpoints, load_payload, newest_first
 from results import ingest
 from results.records import Score
 from results.run_folder import RunFolder, read_json, write_json
-from studies import trial
+from studies import execution, trial
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 
@@ -33,7 +33,7 @@ import json, resource, sys
 from pathlib import Path
 import torch
 from results.records import RunRecord
-from studies import trial
+from studies import execution, trial
 from studies.runs import Workspace
 save = trial.save_checkpoint
 def save_and_fill_the_disk(*arguments, **more):
@@ -42,7 +42,7 @@ def save_and_fill_the_disk(*arguments, **more):
     return path
 trial.save_checkpoint = save_and_fill_the_disk
 record = RunRecord.from_json(json.loads(sys.argv[2]))
-trial.execute(record, Workspace(Path(sys.argv[1])), num_threads=1, device=torch.device("cpu"))
+execution.execute(record, Workspace(Path(sys.argv[1])), num_threads=1, device=torch.device("cpu"))
 """
 
 
@@ -190,7 +190,7 @@ def test_out_of_memory_is_tried_again_with_more_accumulation_if_asked_for(
 ) -> None:
     workspace = new_workspace()
     (run,) = plan(workspace, "base")
-    trial.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"), oom_halvings=5)
+    execution.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"), oom_halvings=5)
     assert run.folder.status().status == "done"
     first, *others = run.folder.attempts()
     assert others

@@ -16,7 +16,7 @@ from core.complexity import training_flops, update_flops
 from core.decode import translate
 from core.trainer import Trainer
 from results.run_folder import RunFolder, read_json, write_json
-from studies import trial
+from studies import execution, scoring, trial
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 
@@ -128,7 +128,7 @@ def test_scores_count_the_outputs_that_the_limit_cut_off_and_those_that_no_beam_
             for number, hypothesis in enumerate(translate(*arguments))
         ]
 
-    monkeypatch.setattr(trial, "translate", marked)
+    monkeypatch.setattr(scoring, "translate", marked)
     workspace = new_workspace()
     (run,) = plan(workspace, "base")
     execute(run, workspace)
@@ -221,9 +221,9 @@ def test_run_that_another_process_works_on_is_left_to_it(
 ) -> None:
     """And not to a dead command's worker, which shows signs of life for a while only."""
     (run,) = plan(workspace, "base")
-    monkeypatch.setattr(trial, "HEARTBEAT_EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(trial, "ORPHAN_SECONDS", 1.0)
-    with trial._heartbeat(RunFolder.create(workspace.runs, run.record).claim_attempt()):
+    monkeypatch.setattr(execution, "HEARTBEAT_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "ORPHAN_SECONDS", 1.0)
+    with execution._heartbeat(RunFolder.create(workspace.runs, run.record).claim_attempt()):
         execute(run, workspace)
     assert len(run.folder.attempts()) == 1
     assert run.folder.status().status == "running"

@@ -360,6 +360,7 @@ def submit(
     gpus_per_trial: GpusPerTrial = None,
     cpu_ranks: CpuRanks = 1,
     max_concurrent: MaxConcurrent = None,
+    oom_halvings: OomHalvings = 0,
     rerun: Rerun = False,
     python: Annotated[str, typer.Option("--python", help="The interpreter on the head node.")] = "python",
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the job's output.")] = False,
@@ -368,7 +369,7 @@ def submit(
 ) -> None:
     """The same as run or reproduce, as a Ray job on a cluster: this source goes there, data and results stay there.
 
-    Its output is followed; Ctrl-C leaves it running, and aiayn status --dashboard URL comes back to it.
+    Its output is followed; Ctrl-C leaves it running, and status --dashboard URL comes back to it.
 
     \b
     Examples:
@@ -394,6 +395,7 @@ def submit(
     arguments += [part for each in gpus_per_trial or () for part in ("--gpus-per-trial", each)]
     arguments += ["--cpu-ranks", str(cpu_ranks)] if cpu_ranks > 1 else []
     arguments += ["--max-concurrent", str(max_concurrent)] if max_concurrent else []
+    arguments += ["--oom-halvings", str(oom_halvings)] if oom_halvings else []
     arguments += ["--rerun"] if rerun else []
     cluster = JobCluster(dashboard)
     job = cluster.submit(arguments, python)
@@ -409,10 +411,10 @@ def _follow(cluster: JobCluster, job: str, cancel: bool) -> None:
     except KeyboardInterrupt:
         if not cancel:
             _say(f"job {job} goes on; aiayn status --dashboard {cluster.dashboard} --job {job} comes back to it")
-            raise typer.Exit(_INTERRUPTED) from None
+            sys.exit(_INTERRUPTED)
         cluster.stop(job)
         _say(f"job {job} was stopped; what it has done is kept, and the same command goes on from there")
-        raise typer.Exit(_INTERRUPTED) from None
+        sys.exit(_INTERRUPTED)
     if ended.state != "SUCCEEDED":
         _say(f"job {job} {ended.state.lower()}: {ended.message}")
     raise typer.Exit(0 if ended.state == "SUCCEEDED" else 1)

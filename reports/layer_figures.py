@@ -131,10 +131,10 @@ def paths(database: Path | str) -> Fragment:
         panels.append(_paths_panel(grown))
     return _figure(
         panels,
-        "Squares: from each position (down) to each (across), the fewer the hops the darker; empty where none leads. A "
-        "hop is a layer of a stack, or a step of a recurrence; kernels have width 3, dilated in powers of 3 where it "
-        "says convolutional and side by side where it says contiguous; the neighbourhood has 9 positions. Right: the "
-        "longest path of all pairs.",
+        "Squares: from each position (down) to each (across), the fewer the hops the fuller the colour; empty "
+        "where none leads. A hop is a layer of a stack, or a step of a recurrence; kernels have width 3, dilated "
+        "in powers of 3 where it says convolutional and side by side where it says contiguous; the neighbourhood "
+        "has 9 positions. Last: the longest path of all pairs.",
         "table1",
     )
 
@@ -268,14 +268,14 @@ def attention_quality(database: Path | str, scale: str) -> Fragment:
     """How often each attention function recalls a value, over d_k: each training a point, the line their mean."""
     rows = _scores(database, "section3", scale, "recall_accuracy")
     return _figure(
-        [_accuracies(rows, "d_k (log scale)", "section3-recall")] if rows else [],
+        [_accuracies(rows, "Recall of a value", "d_k (log scale)", "section3-recall")] if rows else [],
         "A made-up task: 16 keys with their values, and one of the keys again; the model names its value. Trained with "
         "the paper's Adam and Eq. 3 from several seeds. By chance it would be right in 3% of cases.",
         "section3",
     )
 
 
-def _accuracies(rows: Sequence[Row], axis: str, name: str) -> Panel:
+def _accuracies(rows: Sequence[Row], title: str, axis: str, name: str) -> Panel:
     """Accuracy by variant over a size, a panel with a point for each training."""
     variants = dict.fromkeys(row["details"]["variant"] for row in rows)
     words = []
@@ -296,6 +296,7 @@ def _accuracies(rows: Sequence[Row], axis: str, name: str) -> Panel:
         _over_sizes(axes, sizes, axis)
         axes.set_ylim(-3, 103)
         axes.set_ylabel("right answers in percent")
+        axes.set_title(title)
         axes.legend(loc="lower left")
         return panel(figure, name, f"Right answers in percent at {', '.join(map(str, sizes))}: " + "; ".join(words))
 
@@ -347,7 +348,9 @@ def positions(database: Path | str, scale: str) -> Fragment:
     rows = _scores(database, "section3", scale, "longer_accuracy")
     panels = []
     if rows:
-        panels.append(_accuracies(rows, "length, times the longest trained", "section3-longer"))
+        panels.append(
+            _accuracies(rows, "Beyond the trained lengths", "length, times the longest trained", "section3-longer")
+        )
     measured = [
         row for row in _scores(database, "section3", FULL_SIZE, "output_difference") if row["trial"] == "positions"
     ]
@@ -363,7 +366,7 @@ def positions(database: Path | str, scale: str) -> Fragment:
             panels.append(panel(figure, "section3-wavelengths", words))
     return _figure(
         panels,
-        "A made-up task: at each position, name the symbol before it; trained on 12 to 24 symbols. By chance a model "
-        "would be right in 6% of cases.",
+        "A made-up task: at each position, name the symbol before it; trained on 12 to 24 symbols, and asked at the "
+        "positions beyond where sequences are longer. By chance a model would be right in 6% of cases.",
         "section3",
     )

@@ -31,7 +31,7 @@ def interrupts_held() -> Iterator[None]:
             _stop(held[-1])
 
 
-def _stop(number: int, _: object = None) -> None:
+def _stop(number: int) -> None:
     """End the command as the signal asks for, all blocks left in order."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
@@ -40,12 +40,25 @@ def _stop(number: int, _: object = None) -> None:
 
 @contextmanager
 def sigterm_in_order() -> Iterator[None]:
-    """SIGTERM, as a batch system sends it, ends the process where it stands unless somebody looks after it."""
+    """SIGTERM, as a batch system sends it, leaves the block like Ctrl-C and then ends the process with 143.
+
+    Within the block it is a KeyboardInterrupt, the one exception of a signal that passes through Ray unchanged.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _stop)
+    received: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except KeyboardInterrupt:
+        if received:
+            _stop(received[0])
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -433,7 +433,7 @@ def _task_claims() -> Iterator[Claim]:
         id="section3.positions.extrapolate",
         cell="Section 3.5",
         statement="Sinusoids hold up better than learned positions on sequences longer than those seen in training "
-        f"({LONGER} times as long, naming the symbol before).",
+        f"({LONGER} times as long, naming the symbol before at positions beyond).",
         kind="order",
         metric="longer_accuracy",
         trials=("sinusoid.longer", "learned.longer"),

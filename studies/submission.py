@@ -7,6 +7,7 @@ node's Python, in whose environment the packages are.
 from __future__ import annotations
 
 import asyncio
+import logging
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # What our jobs are known by among others of the cluster; its value is the command.
 _MARK = "aiayn"
 _ADVICE = "give the URL of the cluster's dashboard, such as http://HEAD:8265"
+# Loggers of Ray's that tell of every package and connection.
+_TALKATIVE = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
@@ -59,6 +62,8 @@ class JobCluster:
         try:
             from ray.job_submission import JobSubmissionClient
 
+            for name in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.ERROR)
             return JobSubmissionClient(url)
         except (ImportError, RuntimeError) as error:
             if isinstance(error, ImportError) or "ray[default]" in str(error):

@@ -141,7 +141,7 @@ def tiny_parsing(tiny: Scale, few_trees: str) -> Scale:
     wsj_only = replace(
         tiny.parsing.wsj_only,
         model=replace(tiny.base.model, vocab_size=400, num_layers=1),
-        data=replace(tiny.parsing.wsj_only.data, corpus=few_trees, vocab_size=400),
+        data=replace(tiny.parsing.wsj_only.data, corpus=few_trees, vocab_size=400, bare_words=False),
         train=replace(tiny.base.train, train_steps=30),
         decode=replace(tiny.base.decode, max_extra_pieces=40),
     )

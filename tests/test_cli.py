@@ -91,6 +91,7 @@ def test_every_command_that_the_design_names_is_there() -> None:
         "doctor",
         "data",
         "clean",
+        "submit",
     }
     assert named == {path[0] for path in COMMANDS}
     assert {path[1] for path in COMMANDS if len(path) == 2} == {

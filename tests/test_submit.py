@@ -116,7 +116,9 @@ def test_ctrl_c_leaves_the_job_unless_it_is_to_be_stopped(
     cluster.interrupt = True
     assert call(f"submit --dashboard {URL} --home /shared/a {option}", monkeypatch) == 130
     assert cluster.stopped == stopped
-    assert ("was stopped" if stopped else "goes on") in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert ("was stopped" if stopped else "goes on") in said[1]
 
 
 def test_a_job_that_failed_is_told_and_ends_with_1(

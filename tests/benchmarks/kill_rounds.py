@@ -8,6 +8,9 @@ raylet; the command; and, as a power cut does, the command, the worker and the w
 again after the restart. Then the command is repeated until the run is done. In the end all rows of `metrics`, `scores`
 and `runs` are compared, columns apart that tell of time; a row that is lost, doubled or changed is a difference.
 
+With --plain there is no Ray: one process trains, evaluates instead of scoring, and keeps the database up to date, and
+is killed and started again. That takes seconds a round, also where a cluster would take minutes.
+
 The log has a line for each round and a last one with the sums. A round's number is its seed.
 """
 
@@ -22,6 +25,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,9 +34,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
+from core.data.split import ParallelSplit
+from core.trainer import evaluate
 from results.query import query
+from results.records import Score
 from results.store import Store
-from studies import ray_session, schedule
+from studies import ray_session, schedule, trial
 from studies.progress import Progress
 from studies.resources import Sizes
 from studies.runs import Workspace, plan_runs
@@ -169,9 +178,36 @@ def carry_out_at(home: Path, address: str) -> None:
     sys.exit(0 if run.folder.status().status == "done" else 1)
 
 
-def start(home: Path, address: str) -> BaseProcess:
+def carry_out_plainly(home: Path, _: str) -> None:
+    """The same without Ray, in this very process, with perplexities as the only scores."""
+    os.setsid()
+    trial._score_split, trial._costs = _perplexity, lambda *_: []
+    workspace, scale, store = Workspace(home), small_scale(), Store(home)
+    (run,) = plan_runs(STUDY, scale, 1, workspace, ["base"])
+    store.ingest()
+    stop = threading.Event()
+
+    def keep_up_to_date() -> None:
+        while not stop.wait(1.0):
+            store.ingest()
+
+    threading.Thread(target=keep_up_to_date, daemon=True).start()
+    trial.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"))
+    stop.set()
+    store.ingest()
+    sys.exit(0 if run.folder.status().status == "done" else 1)
+
+
+def _perplexity(name: str, split_name: str, split: ParallelSplit, *more: object) -> list[Score]:
+    model, config = more[1], more[2]
+    value = evaluate(model, split, config.train.micro_batch_tokens).perplexity
+    return [Score(f"{name}_ppl", value, "cross-entropy:plain", f"grammar/{split_name}", len(split))]
+
+
+def start(home: Path, nodes: Nodes | None) -> BaseProcess:
     """The command, forked from a process that has loaded what it needs and has no threads."""
-    process = _FORKING.Process(target=carry_out_at, args=(home, address))
+    target, address = (carry_out_plainly, "") if nodes is None else (carry_out_at, nodes.address)
+    process = _FORKING.Process(target=target, args=(home, address))
     process.start()
     return process
 
@@ -226,7 +262,10 @@ def differences(ours: dict[str, list[tuple]], theirs: dict[str, list[tuple]]) ->
     return count
 
 
-def kill(victim: str, command: BaseProcess, home: Path, nodes: Nodes) -> None:
+def kill(victim: str, command: BaseProcess, home: Path, nodes: Nodes | None) -> None:
+    if nodes is None:
+        command.kill()
+        return
     worker = worker_of(home)
     if victim in ("command", "everything"):
         command.kill()
@@ -238,14 +277,16 @@ def kill(victim: str, command: BaseProcess, home: Path, nodes: Nodes) -> None:
         nodes.kill_all()
 
 
-def one_round(number: int, home: Path, nodes: Nodes, lines: int) -> str:
+def one_round(number: int, home: Path, nodes: Nodes | None, lines: int) -> str:
     """Kill once or twice at random moments, and repeat the command until the run is done; what happened, in words."""
     generator = random.Random(number)
     told, starts = [], 0
     victims = [VICTIMS[number % 4], *([VICTIMS[(number // 2 + 1) % 4]] if number % 2 else [])]
+    if nodes is None:
+        victims = ["process"] * len(victims)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        command = start(home, nodes.address)
+        command = start(home, nodes)
         starts += 1
         if victims:
             begun = lines_of(home)
@@ -283,10 +324,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="Number, and seed, of the first round.")
     parser.add_argument("--log", type=Path, default=Path("kill_rounds.log"), help="Lines are added to it.")
     parser.add_argument("--data", type=Path, help="The folder data of a workspace that has the corpus prepared.")
+    parser.add_argument("--plain", action="store_true", help="Without Ray.")
     given = parser.parse_args()
     ray_session.set_environment()
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - so Ray calls it; by default all else comes first
-    nodes = Nodes()
+    nodes = None if given.plain else Nodes()
     sums = {"kills": 0, "differences": 0}
     with tempfile.TemporaryDirectory(prefix="kill-rounds-") as place, _log(given.log) as tell:
         try:
@@ -294,8 +336,8 @@ def main() -> None:
             untouched.mkdir()
             if given.data:
                 (untouched / "data").symlink_to(given.data.absolute())
-            if wait(start(untouched, nodes.address)):
-                raise RuntimeError((untouched / "command.log").read_text(encoding="utf-8"))
+            if wait(start(untouched, nodes)):
+                raise RuntimeError(f"the run that nobody kills did not end well; see {untouched}")
             expected, lines = rows_of(untouched), lines_of(untouched)
             counts = {table: len(rows) for table, rows in expected.items()}
             tell(f"unbroken: {counts} rows, {time.monotonic() - began:.0f} s")
@@ -313,7 +355,8 @@ def main() -> None:
                     shutil.rmtree(home)
             tell(f"{given.rounds} rounds, {sums['kills']} kills, {sums['differences']} differences")
         finally:
-            nodes.close()
+            if nodes is not None:
+                nodes.close()
     sys.exit(1 if sums["differences"] else 0)
 
 

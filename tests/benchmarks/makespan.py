@@ -57,7 +57,7 @@ def simulate(runs: Sequence[PlannedRun], gpus: Sequence[int], seconds: Mapping[s
 
     schedule.carry_out, tune.TuneConfig = sleep, Reusing
     jobs = [(run, Resources(0, number)) for run, number in zip(runs, gpus, strict=True)]
-    schedule._fit(schedule.longest_first(jobs), Workspace(home), None)
+    schedule._fit(schedule.longest_first(jobs), Workspace(home), None, 0)
     return [tuple(map(float, file.read_text().split())) for file in log.iterdir()]
 
 
@@ -89,8 +89,8 @@ def main() -> None:
                 cluster.add_node(num_cpus=0, num_gpus=chosen.gpus, object_store_memory=80 * 2**20)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
             slept = simulate(runs, gpus, scaled, Path(folder))
-            ray.shutdown()
         finally:
+            ray.shutdown()
             cluster.shutdown()
     begin, end = min(first for first, _, _ in slept), max(last for _, last, _ in slept)
     held = sum((last - first) * number for first, last, number in slept) / ((end - begin) * capacity)

@@ -65,7 +65,7 @@ with ray_session(address):
                 json.dumps([begun, time.time(), job["gpus"], sorted(nodes)]))
         schedule.carry_out = hold
         jobs = [(run, Resources(0, number)) for run, number in zip(runs, [4, 2, 2, 1, 1, 4])]
-        schedule._fit(jobs, workspace, None)
+        schedule._fit(jobs, workspace, None, 0)
         answer = [json.loads((workspace.home / run.record.trial).read_text()) for run in runs]
 print(json.dumps(answer))
 """

@@ -37,7 +37,7 @@ from studies.scales import SMOKE
 from studies.table3 import STUDY
 workspace = Workspace(Path(sys.argv[1]))
 scale = replace(SMOKE, base=RunConfig.from_dict(json.loads(sys.argv[2])))
-sizes = Sizes(cpu_ranks=int(sys.argv[3]))
+sizes = Sizes(**json.loads(sys.argv[3]))
 outcome = carry_out(plan_runs(STUDY, scale, 1, workspace, ["base"]), workspace, scale, sizes, None, None, rerun=False)
 print(outcome.summary())
 sys.exit(0 if outcome.complete else 1)
@@ -69,10 +69,10 @@ def alone(without_dropout: Scale, new_workspace: Callable[[], Workspace], plan: 
 class Command:
     """The command in a process of its own, and the Ray processes that it started."""
 
-    def __init__(self, workspace: Workspace, scale: Scale, num_ranks: int) -> None:
+    def __init__(self, workspace: Workspace, scale: Scale, **sizes: int) -> None:
         self.mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, str(workspace.home), json.dumps(scale.base.to_dict()), str(num_ranks)],
+            [sys.executable, "-c", COMMAND, str(workspace.home), json.dumps(scale.base.to_dict()), json.dumps(sizes)],
             cwd=ROOT,
             env=os.environ | {"AIAYN_TEST_MARK": self.mark},
             stdout=subprocess.PIPE,
@@ -128,7 +128,7 @@ def test_two_ranks_have_the_curve_of_one_and_only_the_first_writes(
     without_dropout: Scale, alone: RunFolder, new_workspace: Callable[[], Workspace], plan: Plan
 ) -> None:
     workspace = new_workspace()
-    assert "1 of 1 runs done" in Command(workspace, without_dropout, num_ranks=2).end()
+    assert "1 of 1 runs done" in Command(workspace, without_dropout, cpu_ranks=2).end()
     (run,) = plan(workspace, "base", scale=without_dropout)
     assert_same_run(run.folder, alone)
     (attempt,) = run.folder.attempts()
@@ -143,7 +143,7 @@ def test_a_killed_rank_costs_the_work_since_the_last_checkpoint(
 ) -> None:
     workspace = new_workspace()
     (run,) = plan(workspace, "base", scale=without_dropout)
-    command = Command(workspace, without_dropout, num_ranks=2)
+    command = Command(workspace, without_dropout, cpu_ranks=2)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not list(run.folder.path.glob("attempt-001/checkpoints/step-*.pt")):
         assert command.process.poll() is None, command.process.stdout.read()
@@ -157,3 +157,24 @@ def test_a_killed_rank_costs_the_work_since_the_last_checkpoint(
     assert json.loads(second.metrics_file.read_text().splitlines()[0])["step"] > 5
     assert not second.error_file.exists()
     assert_same_run(run.folder, alone)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("gpus", [2, 4, 8])
+def test_ranks_on_gpus_have_the_curve_of_one_gpu(
+    gpus: int, without_dropout: Scale, new_workspace: Callable[[], Workspace], plan: Plan
+) -> None:
+    """NCCL in place of gloo. Run it with -m gpu on a machine that has as many."""
+    import torch
+
+    if torch.cuda.device_count() < gpus:
+        pytest.skip(f"needs {gpus} GPUs; this machine has {torch.cuda.device_count()}")
+    folders = []
+    for number in (1, gpus):
+        workspace = new_workspace()
+        Command(workspace, without_dropout, gpus=number).end()
+        (run,) = plan(workspace, "base", scale=without_dropout)
+        folders.append(run.folder)
+    alone, together = folders
+    assert curve(together) == pytest.approx(curve(alone), rel=1e-2)
+    assert together.machine()["ranks"] == len(together.machine()["gpus"]) == gpus

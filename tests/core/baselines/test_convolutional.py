@@ -176,7 +176,7 @@ def test_overfits_fifty_pairs(name: str) -> None:
     tgt_in[tgt_in == 2] = PAD_ID
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     least = 0.0
-    for _ in range(250):
+    for _ in range(400):
         log_probs = model.logits(model(src, tgt_in)).flatten(0, 1).log_softmax(-1)
         nll = nn.functional.nll_loss(log_probs, tgt.flatten(), ignore_index=PAD_ID, reduction="none")
         optimizer.zero_grad()

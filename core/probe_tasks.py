@@ -170,7 +170,7 @@ def draw_recall(random: np.random.Generator, number: int, held_out: bool) -> Exa
     return Examples(_full(src), FIRST_ID + values[rows, asked][:, None], RECALL_LENGTH - places[rows, asked])
 
 
-MARKED_LENGTH, MARKED_SYMBOLS = 24, 8
+MARKED_LENGTH, MARKED_SYMBOLS = 12, 8
 
 
 def draw_marked(random: np.random.Generator, number: int, held_out: bool) -> Examples:

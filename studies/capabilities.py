@@ -37,7 +37,7 @@ WAITS = 0.5
 """Operations behind each other that one more position adds: below this it adds none, as it adds whole ones."""
 MOST_UPDATES = 5_000
 VOCAB_SIZE, D_MODEL = 128, 64
-LONGEST = 25
+LONGEST = 18
 """Pieces of the longest input of any task, the end symbol included."""
 
 

@@ -162,6 +162,7 @@ class SelfTraining:
     keep_share: float = 0.5
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = True
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -183,6 +184,7 @@ class Redecoding:
     length_penalty: float
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = True
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -201,6 +203,7 @@ class BaselineParser:
     method: Literal["right_branching", "pcfg"]
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
+    is_of_model: ClassVar[bool] = False
 
     @property
     def measures(self) -> None:

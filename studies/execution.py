@@ -148,7 +148,7 @@ def _carry_out(
     join: Join,
     parts: int,
 ) -> None:
-    attempt.recordmachine_of(machine_of(device, ALONE))
+    attempt.record_machine(machine_of(device, ALONE))
     match work_of(record.config):
         case Training():
             train(record, folder, attempt, workspace, device, join, parts)

@@ -137,7 +137,7 @@ def train(
             attempt.log_metrics(step, "dev", scores, trainer.seconds)
 
     with join(attempt.fail) as ranks:
-        attempt.recordmachine_of(machine_of(device, ranks))
+        attempt.record_machine(machine_of(device, ranks))
         with phase("setup"):
             found = _newest_checkpoint(earlier, attempt, record.run)
             # What the others have to do alike: `assist`.

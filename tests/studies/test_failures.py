@@ -63,8 +63,11 @@ def numbers(folder: RunFolder) -> tuple[dict, dict]:
 def only_training() -> Iterator[None]:
     """Scoring, which takes most of a small run's time, depends on the weights alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trial, "_score_split", lambda name, *_: [Score(f"{name}_ppl", 1.0, "made up", "grammar/dev", 1)])
-        patch.setattr(trial, "_costs", lambda *_: [])
+        patch.setattr(
+            trial, "score_perplexity", lambda name, *_: Score(f"{name}_ppl", 1.0, "made up", "grammar/dev", 1)
+        )
+        patch.setattr(trial, "score_output", lambda *_: ([], []))
+        patch.setattr(trial, "training_costs", lambda *_: [])
         yield
 
 

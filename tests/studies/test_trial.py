@@ -89,7 +89,7 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
         assert score.num_items == 300
         assert score.dataset == f"grammar/{score.name.partition('_')[0]}/en-de"
         assert math.isfinite(score.value)
-    assert {artifact.kind for artifact in result.artifacts} == {"weights", "vocabulary", "output", "samples"}
+    assert {artifact.kind for artifact in result.artifacts} == {"weights", "vocabulary", "output", "samples", "metrics"}
     for artifact in result.artifacts:
         assert unbroken.artifact(artifact.kind, unbroken.path / artifact.path) == artifact
     assert not list(unbroken.path.rglob("*.pt"))[1:]
@@ -100,7 +100,7 @@ def test_finished_run_leaves_scores_curves_weights_and_no_checkpoints(unbroken: 
 def test_both_costs_are_of_the_training_text_and_its_language_pair(unbroken: RunFolder, tiny: Scale) -> None:
     counted, timed = unbroken.result().scores[-2:]
     assert counted.dataset == timed.dataset == "grammar/train/en-de"
-    assert counted.num_items == timed.num_items == 20_000
+    assert counted.num_items == timed.num_items == 12_000
     tokens = counted.details["source_tokens_per_update"], counted.details["target_tokens_per_update"]
     one = update_flops(tiny.base.model, *tokens, counted.details["sentence_pieces"])
     assert counted.value == 12 * one
@@ -326,10 +326,11 @@ def test_failed_run_goes_on_from_its_checkpoint_when_the_cause_is_gone(
         def full(*_):
             raise OSError(28, "No space left on device")
 
-        patch.setattr(trial, "score_text", full)
+        patch.setattr(scoring, "translate", full)
         execute(run, workspace)
     state = run.folder.status()
-    assert (state.status, state.reason) == ("failed", "OSError: [Errno 28] No space left on device")
+    assert state.status == "failed"
+    assert state.reason.startswith("the disk is full (No space left on device): free some space (aiayn clean)")
     execute(run, workspace)
     assert run.folder.status().status == "done"
     assert lines(run.folder)[1:] == []  # all updates were kept
@@ -408,7 +409,9 @@ def test_running_out_of_memory_says_what_to_lower(
     monkeypatch.setattr(Trainer, "update", full)
     execute(run, workspace)
     reason = run.folder.status().reason
-    assert reason.startswith("out of memory: lower micro_batch_tokens (now 256)")
+    assert reason.startswith(
+        "out of memory with micro-batches of 256 tokens: start the command again with --oom-halvings 1"
+    )
 
 
 def test_another_seed_gives_other_numbers(

@@ -110,7 +110,7 @@ def slurm(folder: Path, status: int, nodes: str = "n1 n2") -> subprocess.Complet
         "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
         "hostname": "echo 10.0.0.1 10.0.0.2",
         "ray": "[[ $1 == status ]] || exec sleep 60",
-        "python": "cat > /dev/null",
+        "python": "cat > /dev/null; sleep 1",  # so long do nodes take to join
         "aiayn": f"exit {status}",
     }.items():
         file = binaries / name

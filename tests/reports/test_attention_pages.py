@@ -154,5 +154,5 @@ def test_a_file_that_is_damaged_is_named_in_place_of_the_picture(tmp_path: Path)
     html = attention_pages.pictures(*places(tmp_path), "figure5", "smoke")
     assert "No picture" in html
     assert "attention.npz" in html
-    with pytest.raises(ResultsError, match=r"attention\.npz holds no attention weights"):
+    with pytest.raises(ResultsError, match=r"attention\.npz is damaged and holds no attention weights"):
         attention_pages.build_explorer(*places(tmp_path), "smoke", tmp_path)

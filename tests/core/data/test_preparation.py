@@ -112,7 +112,7 @@ print(len(prepare_corpus(corpus, data, Path(cache)).split("test")))
 
 KILLS = {
     "while it learns": """
-def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 preparation.Vocabulary.learn = die
 """,
     "with half of a chunk written": """
@@ -196,9 +196,9 @@ def test_a_vocabulary_is_learned_on_a_sample_where_one_is_asked_for(
     learned_on: list[list[str]] = []
     learn = Vocabulary.learn.__func__
 
-    def watched(cls, lines, *rest):
+    def watched(cls, lines, *rest, **more):
         learned_on.append(list(lines))
-        return learn(cls, learned_on[-1], *rest)
+        return learn(cls, learned_on[-1], *rest, **more)
 
     monkeypatch.setattr(Vocabulary, "learn", classmethod(watched))
     data = DataConfig("tiny", "en", "de", 300, "dev", "test", vocab_sample_pairs=100)

@@ -250,7 +250,7 @@ def _study(figure: Figure) -> Study:
 
 
 def _probe(figure: Figure, trained: bool) -> AttentionProbe:
-    return AttentionProbe(figure.number, TABLE3.name, "base", trained)
+    return AttentionProbe(TABLE3.name, "base", figure.number, trained)
 
 
 STUDIES = tuple(_study(figure) for figure in FIGURES)

@@ -40,19 +40,15 @@ class Training:
 
 
 @dataclass(frozen=True)
-class AttentionProbe:
-    """Measures the attention of the finished run of another trial, of the same scale and seed (Figures 3 to 5).
+class _OfAnotherRun:
+    """Work on a model that needs the finished run of another trial, of the same scale and seed.
 
     Attributes:
-        figure: whose measures.
         study, trial: whose run; it is carried out first where that was not done yet.
-        trained: False measures the same model as it was before its first update, as a null.
     """
 
-    figure: int
     study: str
     trial: str
-    trained: bool = True
     reads_corpus: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
     is_of_model: ClassVar[bool] = True
@@ -61,6 +57,19 @@ class AttentionProbe:
     def measures(self) -> tuple[str, str]:
         """The study and the trial whose run must be done before."""
         return self.study, self.trial
+
+
+@dataclass(frozen=True)
+class AttentionProbe(_OfAnotherRun):
+    """Measures the attention of the finished run of another trial, of the same scale and seed (Figures 3 to 5).
+
+    Attributes:
+        figure: whose measures.
+        trained: False measures the same model as it was before its first update, as a null.
+    """
+
+    figure: int
+    trained: bool = True
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""
@@ -149,25 +158,14 @@ class CapabilityProbe(_Alone):
 
 
 @dataclass(frozen=True)
-class SelfTraining:
+class SelfTraining(_OfAnotherRun):
     """Trains a parser on gold trees and on silver ones, which the finished run of a first parser makes (6.3).
 
     Attributes:
-        study, trial: the first parser's, of the same scale and seed.
-        keep_share: of its trees, the more confident ones.
+        keep_share: of the first parser's trees, the more confident ones.
     """
 
-    study: str
-    trial: str
     keep_share: float = 0.5
-    reads_corpus: ClassVar[bool] = True
-    full_size: ClassVar[bool] = False
-    is_of_model: ClassVar[bool] = True
-
-    @property
-    def measures(self) -> tuple[str, str]:
-        """The study and the trial whose run must be done before."""
-        return self.study, self.trial
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of its own training."""
@@ -175,21 +173,11 @@ class SelfTraining:
 
 
 @dataclass(frozen=True)
-class Redecoding:
+class Redecoding(_OfAnotherRun):
     """Scores the finished run of another trial on the development split with other settings of the search (6.3)."""
 
-    study: str
-    trial: str
     beam_size: int
     length_penalty: float
-    reads_corpus: ClassVar[bool] = True
-    full_size: ClassVar[bool] = False
-    is_of_model: ClassVar[bool] = True
-
-    @property
-    def measures(self) -> tuple[str, str]:
-        """The study and the trial whose run must be done before."""
-        return self.study, self.trial
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""

@@ -90,8 +90,8 @@ def test_a_request_brings_what_it_measures_once_and_only_if_it_is_not_asked_for(
 
 def test_what_a_run_does_is_read_from_its_configuration(workspace: Workspace, tiny: Scale) -> None:
     run, null = plan_runs(FIGURES["figure5"], tiny, 1, workspace)
-    assert work_of(run.record.config) == AttentionProbe(5, "table3", "base")
-    assert work_of(null.record.config) == AttentionProbe(5, "table3", "base", trained=False)
+    assert work_of(run.record.config) == AttentionProbe("table3", "base", 5)
+    assert work_of(null.record.config) == AttentionProbe("table3", "base", 5, trained=False)
     assert work_of(run.needs.record.config) == Training()
     with pytest.raises(ValueError, match="does 'Weighing' is not known"):
         work_of({"work": {"kind": "Weighing"}})

@@ -78,6 +78,11 @@ def carry_out(
     blocked = sorted({run.status.reason for run in planned if run.status.status == "blocked"})
     if blocked:
         raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
+    unknown = sorted(set((sizes or Sizes()).gpus_of).difference(run.record.trial for run in planned))
+    if unknown:
+        raise ScheduleError(
+            f"--gpus-per-trial names {unknown[0]!r}, which is none of the trials asked for; see: aiayn list"
+        )
     _require_writable(workspace.home)
     asked = {run.record.run for run in planned}
     planned = _let_orphans_end([*needed_runs(planned), *planned])

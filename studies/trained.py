@@ -91,7 +91,7 @@ def load_run(folder: RunFolder) -> TrainedRun:
         raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
     work = record.config.get("work")
     if work is not None and not isinstance(work_of(record.config), TRAINS):
-        other = f"measures a run and has no model; name that run: {work['run']}" if work["run"] else "has no model"
+        other = f"measures a run and has no model; name that run: {work['run']}" if work.get("run") else "has no model"
         raise ValueError(f"{record.study}/{record.trial} {other}")
     path = folder.path / "model.pt"
     payload = load_payload(path, remedy=DAMAGED)

@@ -219,3 +219,11 @@ def test_home_that_cannot_be_written_is_refused(tmp_path: Path, plan: Plan, sche
     with pytest.raises(ResultsError, match=r"cannot be written \(Not a directory\); choose another with --home"):
         carry(plan(workspace, "base"), workspace, tiny)
     assert scheduler.given == []
+
+
+def test_gpus_of_a_trial_that_was_not_asked_for_are_refused_before_anything_starts(
+    workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale
+) -> None:
+    with pytest.raises(ScheduleError, match=r"--gpus-per-trial names 'nosuch', which is none of the trials asked for"):
+        carry_out(plan(workspace, "base"), workspace, tiny, Sizes(gpus_of={"nosuch": 1}), None, None, False)
+    assert scheduler.given == []

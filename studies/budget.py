@@ -120,11 +120,17 @@ def _bytenet(transformer: ModelConfig) -> Iterator[ByteNetConfig]:
 RIVALS = (
     Rival("transformer", "Transformer", "attention", "Vaswani et al. 2017", _itself),
     Rival(
-        "lstm_attention", "LSTM + attention", "recurrence", "Bahdanau et al. 2014", _lstm_attention, max_grad_norm=1.0
+        "lstm_attention",
+        "LSTM + attention",
+        "recurrence",
+        "Bahdanau et al. 2014",
+        _lstm_attention,
+        rate=2.0,
+        max_grad_norm=1.0,
     ),
-    Rival("lstm", "LSTM", "recurrence", "Sutskever et al. 2014", _lstm, max_grad_norm=1.0),
+    Rival("lstm", "LSTM", "recurrence", "Sutskever et al. 2014", _lstm, rate=2.0, max_grad_norm=1.0),
     Rival("convs2s", "ConvS2S", "convolution", "Gehring et al. 2017", _convs2s, rate=2.0),
-    Rival("bytenet", "ByteNet", "convolution", "Kalchbrenner et al. 2016", _bytenet),
+    Rival("bytenet", "ByteNet", "convolution", "Kalchbrenner et al. 2016", _bytenet, rate=2.0),
 )
 TRIALS = {rival.name: Trial(rival.name, rival.kind, rival.label, rival.change, to_budget=True) for rival in RIVALS}
 

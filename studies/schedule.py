@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.complexity import training_flops
+from core.data.corpora import get_pairs
 from core.data.prepare import prepare
 from results.records import RunRecord
 from results.run_folder import RunFolder
@@ -60,8 +61,12 @@ def run_on_ray(
         if address is not None or any(resources.gpus for _, resources in jobs):
             check_nodes(jobs, workspace, found)
         trainings = longest_first([job for job in jobs if job[0].trains and job[0].needs is None])
-        for data in dict.fromkeys(run.config.data for run, _ in trainings):
+        prepared = dict.fromkeys(run.config.data for run, _ in trainings)
+        for data in prepared:
             prepare(data, workspace.data)
+        for data in dict.fromkeys(run.config.data for run, _ in jobs if run.work.reads_corpus):
+            if data not in prepared:  # what reads its text alone, such as a parser that is read off the trees
+                get_pairs(data, workspace.data).fetch(workspace.data, (data.src, data.tgt))
         on_start()
         for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:

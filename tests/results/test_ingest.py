@@ -288,21 +288,18 @@ def test_growing_run_does_not_bloat_the_database(workspace) -> None:
     assert grown <= 3 * workspace.store.database.stat().st_size
 
 
-def test_thousand_runs_are_read_in_seconds(workspace) -> None:
+def test_a_thousand_runs_are_each_read_once(workspace) -> None:
+    """How long that takes, `tests/benchmarks/large_workspace.py` tells."""
     template = workspace.add_run(losses=dict.fromkeys(range(20), 1.0))
     for seed in range(2, 1_001):
         record = workspace.record(seed=seed)
         path = workspace.runs_dir / record.run
         shutil.copytree(template.path, path)
         (path / "run.json").write_text(json.dumps(record.to_json()))
-    began = time.perf_counter()
     assert workspace.store.ingest().read == 1_000
-    read = time.perf_counter() - began
-    began = time.perf_counter()
-    assert workspace.store.ingest().unchanged == 1_000
-    again = time.perf_counter() - began
-    assert read < 15, f"{read:.1f} s for 1,000 folders"  # 1.5 s on two idle cores
-    assert again < 3, f"{again:.1f} s for 1,000 unchanged folders"  # 0.2 s
+    again = workspace.store.ingest()
+    assert (again.read, again.unchanged) == (0, 1_000)
+    assert workspace.rows("SELECT count(DISTINCT run) FROM metrics") == [(1_000,)]
 
 
 def test_a_run_is_shown_with_the_machine_that_carried_it_out(workspace) -> None:

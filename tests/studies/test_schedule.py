@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from core.data.corpus import DataError
 from results.run_folder import RunFolder, RunStatus, read_json, write_json
 from studies import schedule
 from studies.registry import get_study
 from studies.resources import Resources, Sizes
 from studies.runs import PlannedRun, Workspace, plan_runs
-from studies.scales import Scale
+from studies.scales import Scale, get_scale
 from studies.schedule import run_on_ray
 
 Plan = Callable[..., list[PlannedRun]]
@@ -55,6 +56,20 @@ def test_what_measures_comes_after_what_trains(
     jobs = [(run, sizes.of(run, tiny)) for run in [*probes, *plan(workspace, "base")]]
     run_on_ray(jobs, workspace)
     assert stages == [(["table3"], [1]), (["figure3", "figure3"], [0, 0])]
+
+
+def test_text_that_no_training_reads_is_had_before_any_trial(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parser that is read off the trees trains nothing, and needs the trees all the same."""
+    (tmp_path / "data" / "treebank-sample").mkdir(parents=True)
+    monkeypatch.setenv("AIAYN_DATA", str(tmp_path / "data"))
+    started: list[object] = []
+    monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: started.append(jobs))
+    runs = plan_runs(get_study("table4"), get_scale("small"), 1, workspace, ["pcfg"])
+    with pytest.raises(DataError, match=r"treebank\.zip is missing"):
+        run_on_ray([(run, Resources(1, 0)) for run in runs], workspace)
+    assert started == []
 
 
 def test_two_starts_of_one_study_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:

@@ -759,7 +759,9 @@ def data_add(
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Make aligned files of your own a corpus of this workspace: checked, remembered, ready for runs.
+    """Make aligned files of your own a corpus of this workspace: checked, remembered, to be shown and exported.
+
+    Studies keep to the corpora of their scales; what trains on yours is a scale that names it (studies/scales.py).
 
     \b
     Example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -114,27 +115,10 @@ def test_steps_give_the_logits_of_one_full_pass(config: ArchitectureConfig) -> N
 
 
 @every_model
-def test_beams_may_change_places_and_sentences_may_leave_between_steps(config: ArchitectureConfig) -> None:
-    model = model_of(config)
-    decoder = build_decoder(model)
-    src, num_beams = pieces(5, 12, 9, 2, 7), 3
-    state = decoder.start(src, num_beams)
-    generator = torch.Generator().manual_seed(1)
-    sentences, prefixes = torch.arange(5), torch.full((5, num_beams, 0), 0)
-    for step in range(9):
-        newest = torch.randint(3, VOCAB_SIZE, (len(sentences), num_beams), generator=generator)
-        prefixes = torch.cat((prefixes, newest.unsqueeze(-1)), dim=-1)
-        stepped = decoder.step(newest, state)
-        for row, sentence in enumerate(sentences.tolist()):
-            alone = src[sentence : sentence + 1].expand(num_beams, -1)
-            assert_close(stepped[row], model.logits(model(alone, prefixes[row]))[:, -1], **TIGHT)
-        parents = torch.randint(0, num_beams, newest.shape, generator=generator)
-        prefixes = prefixes.gather(1, parents.unsqueeze(-1).expand_as(prefixes))
-        state.select_beams(parents)
-        if step % 2 == 0 and len(sentences) > 2:
-            kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
-            state.select_sentences(kept)
-            sentences, prefixes = sentences[kept], prefixes[kept]
+def test_beams_may_change_places_and_sentences_may_leave_between_steps(
+    config: ArchitectureConfig, assert_beams_may_change_places: Callable[..., None]
+) -> None:
+    assert_beams_may_change_places(model_of(config), pieces(5, 12, 9, 2, 7), num_steps=9, atol=TIGHT["atol"])
 
 
 @every_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -163,27 +164,10 @@ def test_no_state_depends_on_a_later_target_piece(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_beams_may_change_places_and_sentences_may_leave_between_steps(name: str) -> None:
-    model, num_beams = build(name), 3
-    decoder, src = RecurrentDecoder(model), pieces(5, 17, 9, 2)
-    state = decoder.start(src, num_beams)
-    generator = torch.Generator().manual_seed(1)
-    sentences, prefixes = torch.arange(4), torch.full((4, num_beams, 0), 0)
-    for step in range(5):
-        assert state.position == step
-        newest = torch.randint(3, V, (len(sentences), num_beams), generator=generator)
-        prefixes = torch.cat((prefixes, newest.unsqueeze(-1)), dim=-1)
-        stepped = decoder.step(newest, state)
-        for row, sentence in enumerate(sentences.tolist()):
-            alone = src[sentence : sentence + 1].expand(num_beams, -1)
-            assert_close(stepped[row], model.logits(model(alone, prefixes[row]))[:, -1], **TIGHT)
-        parents = torch.randint(0, num_beams, newest.shape, generator=generator)
-        prefixes = prefixes.gather(1, parents.unsqueeze(-1).expand_as(prefixes))
-        state.select_beams(parents)
-        if step % 2 == 0 and len(sentences) > 2:
-            kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
-            state.select_sentences(kept)
-            sentences, prefixes = sentences[kept], prefixes[kept]
+def test_beams_may_change_places_and_sentences_may_leave_between_steps(
+    name: str, assert_beams_may_change_places: Callable[..., None]
+) -> None:
+    assert_beams_may_change_places(build(name), pieces(5, 17, 9, 2), num_steps=5, atol=TIGHT["atol"])
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -65,13 +65,13 @@ _SMOKE = RunConfig(
 
 _SMALL = RunConfig(
     model=ModelConfig(
-        vocab_size=1_200, num_layers=2, d_model=128, d_ff=512, num_heads=8, d_k=16, d_v=16, max_learned_positions=1_024
+        vocab_size=2_000, num_layers=2, d_model=128, d_ff=512, num_heads=8, d_k=16, d_v=16, max_learned_positions=1_024
     ),
     data=DataConfig(
         corpus="treebank-sample",
         src="en",
         tgt=TREES,
-        vocab_size=1_200,
+        vocab_size=2_000,
         dev_split="dev",
         test_split="test",
         max_train_pieces=1_024,
@@ -84,7 +84,7 @@ _SMALL = RunConfig(
     ),
     optim=OptimConfig(warmup_steps=400, learning_rate_scale=0.6),
     train=TrainConfig(
-        train_steps=6_000,
+        train_steps=10_000,
         source_tokens=2_000,
         target_tokens=2_000,
         micro_batch_tokens=1_100,

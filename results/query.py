@@ -23,7 +23,7 @@ from results.store import Store
 
 if TYPE_CHECKING:
     import pyarrow
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 QUERY_SECONDS = 30.0
 MAX_ANSWER_BYTES = 2**30
@@ -34,12 +34,16 @@ GRACE_SECONDS = 5.0
 
 # DuckDB calls PIVOT, which first looks up its columns, a statement of several.
 ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
+# Types that Arrow has no place for: it would drop a time zone, wrap a large number, or hand out DuckDB's own bytes.
+UNKNOWN_TO_ARROW = re.compile(r"\b(INTERVAL|TIME WITH TIME ZONE|TIME_NS|UHUGEINT|BIGNUM|BIT|VARIANT|GEOMETRY)\b")
 TOO_MUCH_MEMORY = "the query needs more memory than a query may have; aggregate, filter, or add LIMIT"
 EXAMPLE = 'aiayn query "SELECT * FROM table3"'
 
 
 def query(store: Store, sql: str, seconds: float = QUERY_SECONDS) -> pyarrow.Table:
     """The answer to one SELECT (also WITH, FROM, VALUES, PIVOT, DESCRIBE, SHOW, EXPLAIN), NULLs kept.
+
+    Columns of types that Arrow has no place for come as text, as DuckDB writes it.
 
     Raises:
         QueryError: the SQL is refused or wrong, takes longer than `seconds`, or its answer is above 1 GiB.
@@ -133,7 +137,7 @@ def _read(connection: DuckDBPyConnection, sql: str, stopping: threading.Event) -
     import pyarrow
 
     try:
-        reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        reader = _for_arrow(connection.sql(sql)).to_arrow_reader(BATCH_ROWS)
         batches, size = [], 0
         for batch in reader:
             size += batch.nbytes
@@ -149,6 +153,21 @@ def _read(connection: DuckDBPyConnection, sql: str, stopping: threading.Event) -
     except MemoryError:
         raise QueryError(TOO_MUCH_MEMORY) from None
     return pyarrow.Table.from_batches(batches, reader.schema)
+
+
+def _for_arrow(answer: DuckDBPyRelation) -> DuckDBPyRelation:
+    """The answer with text in place of what Arrow would spoil, also inside lists and the like."""
+    spoiled = [UNKNOWN_TO_ARROW.search(str(kind)) is not None for kind in answer.types]
+    if not any(spoiled):
+        return answer
+    # By position, since two columns may have one name.
+    names = ['"' + name.replace('"', '""') + '"' for name in answer.columns]
+    return answer.project(
+        ", ".join(
+            f"CAST(#{position} AS VARCHAR) AS {name}" if cast else f"#{position} AS {name}"
+            for position, (name, cast) in enumerate(zip(names, spoiled, strict=True), start=1)
+        )
+    )
 
 
 def _explain(connection: DuckDBPyConnection, error: Exception) -> str:

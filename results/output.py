@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import secrets
 import sys
@@ -18,7 +19,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from results.errors import QueryError
+from results.errors import QueryError, ResultsError
+from results.store import DATABASE
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,6 +29,8 @@ FORMATS = ("table", "csv", "json", "markdown", "latex", "parquet")
 SUFFIXES = {**{format: format for format in FORMATS}, "md": "markdown", "tex": "latex"}
 # Names that promise nothing: a table, unless another format is asked for.
 PLAIN_SUFFIXES = ("", "txt")
+# What a workspace keeps beside its database: folders that no answer belongs into.
+KEPT_FOLDERS = ("runs", "data", "ray")
 MAX_TABLE_ROWS = 1_000  # in the terminal's table; the other formats write all
 MAX_CELL = 60
 NULL_MARK = "–"
@@ -46,6 +50,20 @@ def format_of(output: Path | None, asked: str | None = None) -> str:
         endings = ", ".join(f".{known}" for known in (*SUFFIXES, "txt"))
         raise QueryError(f"what to write into {output}? endings that say so: {endings}; or choose with --format")
     return asked or promised or "table"
+
+
+def require_outside(output: Path, home: Path) -> None:
+    """Make sure that writing `output` touches nothing that the workspace `home` keeps.
+
+    Raises:
+        ResultsError: it lies among the runs or the data, or is the database or a file of it, also by way of a link.
+    """
+    place, root = (Path(os.path.realpath(path)) for path in (output, home))
+    among = [name for name in KEPT_FOLDERS if place.is_relative_to(os.path.realpath(home / name))]
+    is_database = place.parent == root and place.name.startswith(DATABASE)
+    if among or is_database or place == Path(os.path.realpath(home / DATABASE)):
+        kept = home / (among[0] if among else DATABASE)
+        raise ResultsError(f"{output} belongs to {kept}, which is the workspace's own; choose another file with -o")
 
 
 def write(table: pyarrow.Table, format: str, output: Path | None = None, stream: TextIO | None = None) -> None:

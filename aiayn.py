@@ -1335,7 +1335,6 @@ def main() -> None:
         if code == _TERMINATED:
             _say(_STOPPED)
     except OSError as error:
-        _drop_lost_output()
         if isinstance(error, BrokenPipeError):  # the reader of a pipe had enough
             code = 0
         elif error.errno in _NO_ROOM and not _Debug.wanted:
@@ -1345,6 +1344,7 @@ def main() -> None:
             code = _tell(error)
     except Exception as error:  # noqa: BLE001 - what is no person's mistake is told too, by its kind
         code = _tell(error)
+    _drop_lost_output()
     sys.exit(code)
 
 
@@ -1379,11 +1379,12 @@ def _prepare_streams() -> None:
 
 
 def _drop_lost_output() -> None:
-    """Leave nothing in standard output that it takes no more, and that would fail again when the process ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Leave nothing in a stream that takes no more: it would fail again, and decide the exit code, as Python ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _lines_of(error: Exception) -> list[str]:

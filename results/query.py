@@ -70,6 +70,8 @@ def confined(seconds: float = QUERY_SECONDS + GRACE_SECONDS) -> Iterator[None]:
         os.write(2, f"stopped after {seconds:g} s, as it could not be interrupted; ask for less\n".encode())
         os._exit(2)
 
+    import pyarrow  # noqa: F401 - now, as the libraries that it loads end the process where they find no memory
+
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     before = resource.getrlimit(resource.RLIMIT_AS)

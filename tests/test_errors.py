@@ -256,6 +256,12 @@ def test_output_that_cannot_be_written_is_one_line(arguments: list[str], unbuffe
     assert ended.stderr == b"cannot write the output (No space left on device); make room, or write elsewhere\n"
 
 
+def test_message_that_nobody_can_hear_changes_no_exit_code() -> None:
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([str(SCRIPT), "list", "nonsense"], stderr=full, check=False, timeout=60)
+    assert ended.returncode == 2
+
+
 def test_name_that_is_too_long_for_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="File name too long"):
         write(pyarrow.table({"a": [1]}), "csv", tmp_path / ("n" * 254))

@@ -36,7 +36,7 @@ def require_site_folder(output: Path, home: Path) -> None:
     except ResultsError:
         raise SiteError(f"{output} is where {home} keeps its runs, data and database; {_ELSEWHERE}") from None
     standing = next(place for place in (output, *output.parents) if os.path.lexists(place))
-    if not standing.is_dir():
+    if not os.path.isdir(standing):
         raise SiteError(f"cannot write {output} ({standing} is no folder); move that away, or {_ELSEWHERE}")
     if not os.access(standing, os.R_OK | os.W_OK | os.X_OK):
         raise SiteError(f"cannot write {output} (no permission for {standing}); {_ELSEWHERE}")

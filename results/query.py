@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,11 @@ def confined(seconds: float = QUERY_SECONDS + GRACE_SECONDS) -> Iterator[None]:
         os.write(2, f"stopped after {seconds:g} s, as it could not be interrupted; ask for less\n".encode())
         os._exit(2)
 
-    import pyarrow  # noqa: F401 - now, as the libraries that it loads end the process where they find no memory
+    # Before the limit, as libraries that it loads end the process where they find no memory. In a thread of its own, as
+    # an interrupt from the keyboard in the middle of it would come out as another error.
+    loading = threading.Thread(target=import_module, args=("pyarrow",))
+    loading.start()
+    loading.join()
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True

@@ -205,6 +205,14 @@ def test_reading_refuses_what_is_no_workspace_and_makes_none(command: list[str],
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["data", "letter.txt", "project"]
 
 
+@pytest.mark.parametrize("present", [[], ["data", "site"], ["results.duckdb.lock"]], ids=" ".join)
+def test_workspace_before_its_first_run_is_one(present: list[str], main: Main, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    for name in present:
+        (tmp_path / "new" / name).touch() if "." in name else (tmp_path / "new" / name).mkdir()
+    assert main("query", "SELECT count(*) AS n FROM runs", "--format", "csv", "--home", "new")[:2] == (0, "n\n0\n")
+
+
 @pytest.mark.parametrize("command", [["status"], ["clean"]], ids=" ".join)
 def test_default_workspace_need_not_be_there_yet(command: list[str], main: Main, tmp_path: Path) -> None:
     assert main(*command)[0] == 0

@@ -6,6 +6,7 @@ Errors end here: what a person got wrong is one line on stderr and exit 2, work 
 from __future__ import annotations
 
 import dis
+import errno
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from enum import StrEnum
 from io import TextIOWrapper
@@ -65,6 +66,21 @@ def _set_debug(value: bool) -> bool:
     return value
 
 
+def _home_folder(text: str | Path) -> Path:
+    if not str(text):
+        raise typer.BadParameter("it is empty; name the workspace's folder, or leave --home out")
+    return Path(text)
+
+
+def _outside_home(context: typer.Context, output: Path | None) -> Path | None:
+    """A file to write, refused at once where it is the workspace's own."""
+    from results.output import require_outside
+
+    if output is not None:
+        require_outside(output, context.params["home"])
+    return output
+
+
 Home = Annotated[
     Path,
     typer.Option(
@@ -72,11 +88,19 @@ Home = Annotated[
         envvar="AIAYN_HOME",
         help="The workspace: runs, database, data cache, site.",
         show_default="./workspace",
+        metavar="DIR",
+        parser=_home_folder,
+        is_eager=True,  # files to write are checked against it
     ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write to this file.", dir_okay=False, callback=_outside_home),
 ]
 DEFAULT_HOME = Path("workspace")
 # As shells count: 128 and the signal.
 _INTERRUPTED, _TERMINATED = 130, 143
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _STOPPED = "stopped; what is done is kept, and the same command goes on from there"
 _HEADING_COLUMNS = 120
 _PACKAGES = ("aiayn", "core", "results", "studies", "reports", __name__)
@@ -337,10 +361,12 @@ def reproduce(
       aiayn reproduce --scale smoke --seeds 3
     """
     from reports.build import build_site
+    from reports.site_folder import require_site_folder
     from studies.campaign import carry_out
     from studies.resources import Sizes
 
     workspace, sizes = Workspace(home), Sizes.parse(gpus_per_trial or (), cpu_ranks)
+    require_site_folder(workspace.site, workspace.home)  # now, rather than after hours of training
     planned = _plan(None, get_scale(scale), seeds, None, workspace)
     outcome = carry_out(planned, workspace, get_scale(scale), sizes, address, max_concurrent, rerun, oom_halvings)
     print(outcome.summary())
@@ -473,7 +499,8 @@ def status(
         return
     from studies.survey import survey
 
-    runs = survey(Workspace(home))
+    workspace = _existing(home, may_be_new=True)
+    runs = survey(workspace)
     if as_json or all_:
         heads = ("run", "study", "trial", "scale", "seed", "status", "step", "reason", "log")
         _print_rows(
@@ -483,7 +510,7 @@ def status(
         )
         return
     if not runs:
-        print(f"no runs in {Workspace(home).runs}; start some with: aiayn run table3")
+        print(f"no runs in {workspace.runs}; start some with: aiayn run table3")
         return
     states = ("done", "running", "queued", "failed", "diverged")
     counts: dict[tuple[str, str], dict[str, int]] = {}
@@ -552,9 +579,9 @@ def query(
     sql: Annotated[str | None, typer.Argument(help="One SELECT; a single dash reads it from standard input.")] = None,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", help="Form of the answer; by default what the file's name says, or table."),
+        typer.Option("--format", help="Form of the answer; by default what the file's ending says, or table."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    output: Output = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Build the database anew from the run folders first.")
     ] = False,
@@ -576,13 +603,14 @@ def query(
 
     if sql is None and not rebuild:
         raise ValueError('no SQL was given; for example: aiayn query "SELECT * FROM table3"')
+    form = format_of(output, format_.value if format_ else None)
     store = _store(home, rebuild=rebuild)
     if sql is None:
         return
     question = _read_sql() if sql == "-" else sql
     with confined():
         answer = ask(store, question)
-    write(answer, format_.value if format_ else format_of(output), output)
+    write(answer, form, output)
 
 
 def _read_sql() -> str:
@@ -609,11 +637,14 @@ def report(
       aiayn report table3 -o site
     """
     from reports.build import build_site
+    from reports.site_folder import require_site_folder
 
     for name in studies or ():
         get_study(name)
-    store = _store(home)
-    print(build_site(store.database, output or Workspace(home).site, studies or None, on_progress=_say))
+    workspace = _existing(home)
+    site = (output or workspace.site).absolute()
+    require_site_folder(site, workspace.home)
+    print(build_site(_store(home).database, site, studies or None, on_progress=_say))
 
 
 class Split(StrEnum):
@@ -867,7 +898,7 @@ def data_export(
         TreeForm,
         typer.Option("--format", help="Trees, arcs and antecedents (in MISC, for the grammar alone), or words."),
     ] = TreeForm.bracketed,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    output: Output = None,
     home: Home = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
@@ -893,7 +924,7 @@ def data_export(
 def translate(
     run: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
     file: Annotated[Path | None, typer.Argument(help="Lines to translate; without it standard input.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
+    output: Output = None,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
     alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
     extra: Annotated[int | None, typer.Option("--extra", min=1, help="Most output: input + so many pieces.")] = None,
@@ -957,8 +988,11 @@ def _as_line(fields: Any, text: str, as_json: bool) -> str:
 def parse(
     run: Annotated[str, typer.Argument(help="A finished parser: its id, the beginning of it, or STUDY/TRIAL.")],
     file: Annotated[Path | None, typer.Argument(help="Sentences to parse; without it standard input.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.", dir_okay=False)] = None,
-    draw: Annotated[Path | None, typer.Option("--draw", help="Draw the trees too: FILE.svg.", dir_okay=False)] = None,
+    output: Output = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--draw", help="Draw the trees too: FILE.svg.", dir_okay=False, callback=_outside_home),
+    ] = None,
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Blanks separate the words already.")] = False,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")] = None,
     alpha: Annotated[float | None, typer.Option("--alpha", help="Length penalty; 0 is none.")] = None,
@@ -1004,8 +1038,6 @@ def _decode_settings(settings: Any, beam: int | None, alpha: float | None, extra
 def _written(path: Path | None) -> Iterator[TextIO]:
     """A stream of UTF-8 lines into a file, which has its name once it is whole, or to standard output."""
     if path is None:
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
         yield sys.stdout
         return
     whole_at_once = path.is_file() or not path.exists()  # a device or a named pipe is written as it is
@@ -1035,6 +1067,21 @@ class AttentionView(StrEnum):
     grid = "grid"
 
 
+# By the form of what attend writes: what it is, and the options that would say nothing about it.
+_UNUSED = {
+    None: ("an answer in words; name a picture with -o", ("--view",)),
+    "html": ("a page to explore, where all is to choose from", ("--head", "--word", "--view", "--pieces", "--json")),
+}
+_UNUSED_BY_PICTURES = ("a picture", ("--json",))
+
+
+def _refuse_unused(form: str | None, given: dict[str, Any]) -> None:
+    what, options = _UNUSED.get(form, _UNUSED_BY_PICTURES)
+    unused = [option for option in options if given[option]]
+    if unused:
+        raise ValueError(f"{' and '.join(unused)} cannot be had with {what}")
+
+
 @app.command()
 def attend(
     run: Annotated[str, typer.Argument(help="A finished run: its id, the beginning of it, or STUDY/TRIAL.")],
@@ -1053,10 +1100,11 @@ def attend(
         typer.Option("--kind", help="By default the encoder's or, with --target, the decoder's to the source."),
     ] = None,
     word: Annotated[str | None, typer.Option("--word", help="Only where this word looks (Figure 3).")] = None,
-    view: Annotated[AttentionView, typer.Option("--view", help="How to draw it.")] = AttentionView.columns,
+    view: Annotated[AttentionView | None, typer.Option("--view", help="How to draw it; by default in columns.")] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="By word pieces instead of words.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="FILE.png, .svg, .pdf or .html.", dir_okay=False)
+        Path | None,
+        typer.Option("-o", "--output", help="FILE.png, .svg, .pdf or .html.", dir_okay=False, callback=_outside_home),
     ] = None,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
@@ -1076,14 +1124,20 @@ def attend(
     from studies.trained import find_run, load_run
 
     form = writable_form(output) if output is not None else None
+    _refuse_unused(form, {"--head": head, "--word": word, "--view": view, "--pieces": pieces, "--json": as_json})
     trained = load_run(find_run(Workspace(home), run))
     num_layers = trained.config.model.num_layers
     chosen = kind.value if kind else ("encoder" if target is None else "cross")
     name = f"{trained.record.study}/{trained.record.trial} seed {trained.record.seed}"
     if form == "html":
+        from core.attention_maps import check_layers
         from reports.explorer import write_explorer
 
-        write_explorer(output, [attend_to(trained, text, target)], f"Attention of {name}", layer, chosen)
+        check_layers(trained.model, layer and [layer])
+        everything = attend_to(trained, text, target)
+        if kind is not None and chosen not in everything.weights:
+            raise ValueError(f"{name} has no {chosen} attention; it has: {', '.join(everything.weights)}")
+        write_explorer(output, [everything], f"Attention of {name}", layer, chosen)
         return
     layer = layer or figures_layer(num_layers)
     sentence = attend_to(trained, text, target, [layer], [chosen])
@@ -1092,7 +1146,8 @@ def attend(
         _print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
         return
     title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
-    with draw_sentence(sentence, chosen, layer, head, view.value, focus, not pieces, title) as figure:
+    drawn_as = (view or AttentionView.columns).value
+    with draw_sentence(sentence, chosen, layer, head, drawn_as, focus, not pieces, title) as figure:
         save_picture(figure, output)
     missing = missing_characters([label for labels in sentence.labels(chosen) for label in labels])
     if missing and form != "svg":
@@ -1136,7 +1191,7 @@ def clean(
     """
     from studies.clean import find_waste, remove
 
-    waste = find_waste(Workspace(home), other_code, set_aside)
+    waste = find_waste(_existing(home, may_be_new=True), other_code, set_aside)
     _print_rows(("what", "path", "bytes"), [(w.kind, str(w.path), w.bytes) for w in waste], as_json)
     total = sum(w.bytes for w in waste)
     if yes:
@@ -1147,21 +1202,42 @@ def clean(
         _say("there is nothing to free")
 
 
+def _existing(home: Path, may_be_new: bool = False) -> Workspace:
+    """The workspace to be read. ValueError where there is none, so that what reads makes none.
+
+    With `may_be_new` the default one need not be there yet: then nothing has run, which is an answer too.
+    """
+    workspace = Workspace(home)
+    if not (_is_workspace(workspace) or (may_be_new and home == DEFAULT_HOME and not os.path.lexists(home))):
+        raise ValueError(f"no workspace at {workspace.home}; start one with aiayn run, or name another with --home")
+    return workspace
+
+
+def _is_workspace(workspace: Workspace) -> bool:
+    """Whether a folder has runs or a database, or else nothing but what a workspace has before its first run."""
+    if os.path.isdir(workspace.runs) or os.path.isfile(workspace.database):
+        return True
+    try:
+        inside = os.listdir(workspace.home)
+    except OSError:
+        return False
+    own = {place.name for place in (workspace.data, workspace.ray, workspace.site)}
+    return all(name in own or name.startswith(workspace.database.name) for name in inside)
+
+
 def _store(home: Path, rebuild: bool = False):
     """The workspace's database, brought up to date with its run folders and with verdicts on them."""
     from studies.scorecard import open_store
 
-    workspace = Workspace(home)
-    if not workspace.home.is_dir():
-        raise ValueError(f"no workspace at {workspace.home}; start one with aiayn run, or name another with --home")
-    store, problems = open_store(workspace, rebuild)
+    store, problems = open_store(_existing(home), rebuild)
     for problem in problems:
         _say(f"not read: {problem}")
     return store
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    with suppress(OSError):  # what nobody can hear ends no work
+        print(line, file=sys.stderr, flush=True)
 
 
 def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
@@ -1239,7 +1315,7 @@ def _cell(value: Any) -> str:
 
 def main() -> None:
     """Run the command line; every error ends here as one line and an exit code."""
-    _open_closed_streams()
+    _prepare_streams()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("core").setLevel(logging.INFO)  # what long work on data says of itself
     # Workers run in other folders: what the user named relative to this one must be found from there too.
@@ -1264,26 +1340,57 @@ def main() -> None:
         code = 0 if isinstance(end.__context__, OSError) else end.code
         if code == _TERMINATED:
             _say(_STOPPED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except Exception as error:  # noqa: BLE001 - what is no person's mistake is told too, by its kind
-        code = _exit_code(error)
-        message = "\n".join(" ".join(line.split()) for line in _lines_of(error))
-        if _Debug.wanted:
-            traceback.print_exc()
-        elif code == 2:
-            _say(message)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader of a pipe had enough
+            code = 0
+        elif error.errno in _NO_ROOM and not _Debug.wanted:
+            _say(f"cannot write {error.filename or 'the output'} ({error.strerror}); make room, or write elsewhere")
+            code = 1
         else:
-            _say(f"{type(error).__name__}: {message} (--debug shows where)")
+            code = _tell(error)
+    except Exception as error:  # noqa: BLE001 - what is no person's mistake is told too, by its kind
+        code = _tell(error)
+    _drop_lost_output()
     sys.exit(code)
 
 
-def _open_closed_streams() -> None:
-    """Give a command that was started without standard input or output an empty one, as of a batch job."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+def _tell(error: Exception) -> int:
+    """Say what is wrong, and how the command ends."""
+    code = _exit_code(error)
+    message = "\n".join(" ".join(line.split()) for line in _lines_of(error))
+    if _Debug.wanted:
+        traceback.print_exc()
+    elif code == 2:
+        _say(message)
+    else:
+        _say(f"{type(error).__name__}: {message} (--debug shows where)")
+    return code
+
+
+def _prepare_streams() -> None:
+    """Text is UTF-8, whatever the locale says, and what is no character is written out rather than an error.
+
+    A command that was started without a stream, as a batch job may be, gets an empty one.
+    """
+    for name, mode, errors in (
+        ("stdin", "r", "strict"),
+        ("stdout", "w", "backslashreplace"),
+        ("stderr", "w", "backslashreplace"),
+    ):
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def _drop_lost_output() -> None:
+    """Leave nothing in a stream that takes no more: it would fail again, and decide the exit code, as Python ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _lines_of(error: Exception) -> list[str]:
@@ -1296,13 +1403,14 @@ def _lines_of(error: Exception) -> list[str]:
 def _exit_code(error: Exception) -> int:
     """2 for what a person can put right before any work, 1 for work that failed."""
     from core.data.corpus import DataError
+    from reports.site_folder import SiteError
     from results.errors import ResultsError
     from studies.preflight import ScheduleError
 
     # By name, because the class lives beside torch, which most commands never load.
     damaged = "CheckpointError" in (kind.__name__ for kind in type(error).__mro__)
     refused = isinstance(error, ValueError) and _raised_here(error)
-    return 2 if damaged or refused or isinstance(error, (DataError, ResultsError, ScheduleError)) else 1
+    return 2 if damaged or refused or isinstance(error, (DataError, ResultsError, ScheduleError, SiteError)) else 1
 
 
 def _raised_here(error: Exception) -> bool:

@@ -18,13 +18,13 @@ from reports.index import scorecard
 from reports.notebook import ReportError
 from reports.pages import EXPLORED_STUDY, HEADS_PAGE, READS_RUNS, Fragment, render
 from reports.run_pages import build_run_pages
+from reports.site_folder import SNAPSHOT, SiteError, open_site_folder
 from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
 from results.records import SCALES
 
-__all__ = ["ReportError", "build_site"]
+__all__ = ["ReportError", "SiteError", "build_site"]
 
-SNAPSHOT = "results.duckdb"
 # A kernel takes a few hundred MiB, and most of a page's time is its start.
 MOST_KERNELS = 4
 NOTEBOOKS = Path(__file__).parent / "notebooks"
@@ -43,18 +43,20 @@ def build_site(
 
     Args:
         database: the results database, beside the workspace's `runs`; it is only read.
-        output: the site's folder, made if missing. Pages of studies that are not asked for stay as they are.
+        output: the site's folder, made if missing (`reports.site_folder`). Pages of studies that are not asked for stay
+            as they are.
         studies: whose pages to build; None builds those of all registered studies.
         on_progress: called with one line of text at each step.
 
     Raises:
+        SiteError: `output` must not, or cannot, be written; it is as it was.
         ReportError: there is no such database, no such study, or a page failed. The other pages and the scorecard are
             then built all the same, without a link to the page that failed.
     """
     database, output = Path(database).absolute(), Path(output).absolute()
     say = on_progress or (lambda line: None)
+    open_site_folder(output, database.parent)
     try:
-        output.mkdir(parents=True, exist_ok=True)
         copy = output / SNAPSHOT
         sha256 = take_snapshot(database, copy)
         snapshot = {"sha256": sha256, "code_version": data.code_version(copy)}

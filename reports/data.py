@@ -180,8 +180,9 @@ def runs(database: Path | str, study: str | None = None, scale: str | None = Non
 
 
 def run_sources(database: Path | str) -> dict[str, str]:
-    """For every run in the database, what its files looked like when they were read; equal where nothing changed."""
-    return {row["run"]: row["signature"] for row in read(database, "SELECT run, signature FROM internal.ingested")}
+    """For every run that could be read, what its files looked like then; equal where nothing changed."""
+    rows = read(database, "SELECT run, signature FROM internal.ingested SEMI JOIN runs USING (run)")
+    return {row["run"]: row["signature"] for row in rows}
 
 
 def run(database: Path | str, run: str) -> Row:

@@ -28,7 +28,7 @@ _SERIES = (("train", "nll"), ("dev", "ppl"), ("train", "learning_rate"))
 def build_run_pages(database: Path, runs_dir: Path, output: Path, built: datetime | None = None) -> Iterator[str]:
     """Write `output/runs/<run>.html` for each run whose page is missing or older than its files; yields those made.
 
-    Pages of runs that are no more are taken away.
+    Pages of runs that are no more are taken away; what is none of these pages stays.
 
     Args:
         runs_dir: the workspace's run folders, from which a few lines of each run's output are read.
@@ -37,7 +37,7 @@ def build_run_pages(database: Path, runs_dir: Path, output: Path, built: datetim
     folder.mkdir(parents=True, exist_ok=True)
     sources = data.run_sources(database)
     for page in folder.glob("*.html"):
-        if page.stem not in sources:
+        if page.stem not in sources and _source_of(page) is not None:
             page.unlink()
     for run, files in sources.items():
         page, source = folder / f"{run}.html", f"{_version()} {files}"
@@ -56,10 +56,10 @@ def _version() -> str:
 
 
 def _source_of(page: Path) -> str | None:
-    """What a page was made from, as its head says; None where there is no such page."""
-    if not page.exists():
+    """What a page was made from, as its head says; None where there is no page of ours."""
+    if not page.is_file():
         return None
-    with page.open(encoding="utf-8") as file:
+    with page.open(encoding="utf-8", errors="replace") as file:
         found = _SOURCE.search(file.read(2_000))
     return found[1] if found else None
 
@@ -142,6 +142,7 @@ def _samples(artifacts: Sequence[Row], folder: Path) -> list[Row]:
         if "samples" in by_kind:
             lines = by_kind["samples"].read_text(encoding="utf-8").split("\n")
             rows = [json.loads(line) for line in lines if line]
+            json.dumps(rows, ensure_ascii=False).encode()  # half a character, which JSON can spell, has no page
             last = max((row["step"] for row in rows), default=0)
             return [row for row in rows if row["step"] == last][:_NUM_SAMPLES]
         if "output" in by_kind:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from results.database import insert, stage
 from results.errors import ResultsError
 from results.records import MAX_INTEGER, RunRecord, RunResult, parse_time
-from results.run_folder import METRICS, Attempt, RunFolder, RunStatus, read_json
+from results.run_folder import DAMAGED, METRICS, Attempt, RunFolder, RunStatus, read_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 BATCH_METRICS = 100_000
 BATCH_RUNS = 500
 
+_MACHINE = ("hardware", "gpus", "versions")
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "runs": (
         *("run", "study", "trial", "seed", "scale", "status", "reason", "created", "started", "finished", "seconds"),
         *("attempts", "config", "params", "phases", "code_version", "git_commit", "dirty", "data_fingerprint"),
-        *("hardware", "gpus", "versions"),
+        *_MACHINE,
     ),
     "metrics": ("run", "step", "split", "name", "value", "seconds", "attempt"),
     "scores": ("run", "name", "value", "signature", "dataset", "num_items", "details"),
@@ -70,7 +71,20 @@ class RunRows:
     tables: dict[str, list[Row]] = field(default_factory=lambda: {table: [] for table in COLUMNS})
 
     def add_problem(self, file: str, problem: object) -> None:
-        self.tables["problems"].append((self.run, file, str(problem)))
+        self.tables["problems"].append((self.run, _readable(file), _readable(str(problem))))
+
+
+def _readable(text: str) -> str:
+    r"""Text for people, with what is no character written out, as \udc80 for a byte of a name that is not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _require_characters(text: str) -> None:
+    """Raises ValueError for half of a surrogate pair, which JSON can spell and neither UTF-8 nor SQL can keep."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{error.object[error.start]!r} in it is no character") from None
 
 
 def find_runs(runs_dir: Path) -> list[RunFolder]:
@@ -106,27 +120,31 @@ def signature(folder: RunFolder) -> str:
     if not folder.result_file.exists():
         status = folder.status()
         seen.append(f"{status.status} {status.reason}")
-    return "\n".join(seen)
+    return _readable("\n".join(seen))
 
 
 def read_run(folder: RunFolder, seen: str) -> RunRows:
     """All rows of a run. What cannot be read becomes a problem row, and the rest is kept."""
-    rows = RunRows(folder.path.name)
+    rows = RunRows(_readable(folder.path.name))
     rows.tables["internal.ingested"].append((rows.run, seen))
     try:
         record = folder.record()
-    except ResultsError as error:
+        _json(record.to_json())
+    except (ResultsError, ValueError) as error:
         rows.add_problem("run.json", error)
         return rows
     status, result = folder.status(record), None
     if folder.result_file.exists():
         try:
             result = folder.result()
-        except ResultsError as error:
+            _json(result.to_json())
+        except (ResultsError, ValueError) as error:
+            status, result = RunStatus("failed", f"{error}; {DAMAGED}"), None
             rows.add_problem("result.json", error)
     attempts = folder.attempts()
     started, finished = _times(rows, attempts)
-    rows.tables["runs"].append(_run_row(record, status, result, attempts, started, finished))
+    machine = _machine(rows, attempts, record)
+    rows.tables["runs"].append(_run_row(record, status, result, len(attempts), machine, started, finished))
     rows.tables["metrics"] = _metric_rows(rows, attempts)
     if result is None:
         for attempt in attempts:
@@ -152,7 +170,10 @@ def _check_metrics_are_whole(rows: RunRows, folder: RunFolder, result: RunResult
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, allow_nan=False)
+    """JSON that the database takes; ValueError for what it would not: numbers without end, and halves of characters."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    _require_characters(text)
+    return text
 
 
 def _times(rows: RunRows, attempts: Sequence[Attempt]) -> tuple[datetime | None, datetime | None]:
@@ -168,32 +189,44 @@ def _times(rows: RunRows, attempts: Sequence[Attempt]) -> tuple[datetime | None,
     return moments.get("started"), moments.get("finished")
 
 
+def _machine(rows: RunRows, attempts: Sequence[Attempt], record: RunRecord) -> tuple[str, ...]:
+    """Hardware, GPUs and versions: of the newest attempt that tells of them, since where it was planned is not where
+    it ran; older runs tell only of that.
+    """
+    for attempt in reversed(attempts):
+        machine = attempt.machine()
+        if machine:
+            try:
+                return tuple(_json(machine.get(key)) for key in _MACHINE)
+            except ValueError as error:
+                rows.add_problem(f"{attempt.path.name}/{attempt.machine_file.name}", error)
+    return tuple(_json(record.provenance.get(key)) for key in _MACHINE)
+
+
 def _run_row(
     record: RunRecord,
     status: RunStatus,
     result: RunResult | None,
-    attempts: Sequence[Attempt],
+    num_attempts: int,
+    machine: tuple[str, ...],
     started: datetime | None,
     failed: datetime | None,
 ) -> Row:
-    provenance = record.provenance
-    # Where it was planned is not where it ran; older runs tell only of the first.
-    ran_on = next(filter(None, (attempt.machine() for attempt in reversed(attempts))), provenance)
-    dirty = provenance.get("dirty")
+    commit, dirty = (record.provenance.get(key) for key in ("git_commit", "dirty"))
     return (
         *(record.run, record.study, record.trial, record.seed, record.scale),
-        *(status.status, status.reason or None, parse_time(record.created), started),
+        *(status.status, _readable(status.reason) or None, parse_time(record.created), started),
         parse_time(result.finished) if result else failed,
         float(result.seconds) if result else None,
-        len(attempts),
+        num_attempts,
         _json(record.config),
         result.params if result else None,
         _json(result.phases) if result else None,
         record.code_version,
-        provenance.get("git_commit"),
+        commit if isinstance(commit, str) else None,
         dirty if isinstance(dirty, bool) else None,
         record.data_fingerprint,
-        *(_json(ran_on.get(key)) for key in ("hardware", "gpus", "versions")),
+        *machine,
     )
 
 
@@ -229,6 +262,7 @@ def _metric(values: Mapping[str, Any]) -> tuple[int, str, str, float | None, flo
         raise ValueError(f"step={step!r} must be a whole number of at least 0")
     if not isinstance(split, str) or not isinstance(name, str):
         raise ValueError(f"split={split!r} and name={name!r} must be texts")
+    _require_characters(split + name)
     return step, split, name, _finite(values["value"]), _finite(values.get("seconds"))
 
 
@@ -256,7 +290,7 @@ def load(
     problems: list[Row] = []
     batch: list[RunRows] = []
     for folder in find_runs(runs_dir):
-        run = folder.path.name
+        run = _readable(folder.path.name)
         try:
             seen = signature(folder)
             if known.signatures.get(run) == seen:

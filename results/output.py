@@ -1,13 +1,14 @@
 """Writing an answer: a table for the terminal, or csv, json, markdown, latex, parquet for whatever comes next.
 
 NULL stays told apart: empty in csv, markdown and latex, null in json, a dash in the terminal's table. Parquet keeps all
-types; csv and json keep every digit of a number; markdown and latex round for reading.
+types that it has; csv and json keep every digit of a number; markdown and latex round for reading.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import secrets
 import sys
@@ -18,21 +19,51 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from results.errors import QueryError
+from results.errors import QueryError, ResultsError
+from results.store import DATABASE
 
 if TYPE_CHECKING:
     import pyarrow
 
 FORMATS = ("table", "csv", "json", "markdown", "latex", "parquet")
 SUFFIXES = {**{format: format for format in FORMATS}, "md": "markdown", "tex": "latex"}
+# Names that promise nothing: a table, unless another format is asked for.
+PLAIN_SUFFIXES = ("", "txt")
+# What a workspace keeps beside its database: folders that no answer belongs into.
+KEPT_FOLDERS = ("runs", "data", "ray")
 MAX_TABLE_ROWS = 1_000  # in the terminal's table; the other formats write all
 MAX_CELL = 60
 NULL_MARK = "–"
 
 
-def format_of(output: Path | None) -> str:
-    """The format that a file's name asks for; a table where it asks for none."""
-    return SUFFIXES.get(output.suffix.removeprefix(".").lower(), "table") if output else "table"
+def format_of(output: Path | None, asked: str | None = None) -> str:
+    """The format that was asked for, else the one that the file's name promises; a table where neither says.
+
+    Raises:
+        QueryError: the name promises another format than was asked for, or has an ending that means none.
+    """
+    ending = output.suffix.removeprefix(".").lower() if output else ""
+    promised = SUFFIXES.get(ending)
+    if asked and promised not in (None, asked):
+        raise QueryError(f"{output} is named as {promised}, and --format says {asked}; leave one of them out")
+    if not (asked or promised or ending in PLAIN_SUFFIXES):
+        endings = ", ".join(f".{known}" for known in (*SUFFIXES, "txt"))
+        raise QueryError(f"what to write into {output}? endings that say so: {endings}; or choose with --format")
+    return asked or promised or "table"
+
+
+def require_outside(output: Path, home: Path) -> None:
+    """Make sure that writing `output` touches nothing that the workspace `home` keeps.
+
+    Raises:
+        ResultsError: it lies among the runs or the data, or is the database or a file of it, also by way of a link.
+    """
+    place, root = (Path(os.path.realpath(path)) for path in (output, home))
+    among = [name for name in KEPT_FOLDERS if place.is_relative_to(os.path.realpath(home / name))]
+    is_database = place.parent == root and place.name.startswith(DATABASE)
+    if among or is_database or place == Path(os.path.realpath(home / DATABASE)):
+        kept = home / (among[0] if among else DATABASE)
+        raise ResultsError(f"{output} belongs to {kept}, which is the workspace's own; choose another file with -o")
 
 
 def write(table: pyarrow.Table, format: str, output: Path | None = None, stream: TextIO | None = None) -> None:
@@ -101,34 +132,60 @@ def _write_parquet(table: pyarrow.Table, file: Any) -> None:
 def _rows(table: pyarrow.Table, convert: Callable[[Any], Any]) -> Iterator[tuple[Any, ...]]:
     # By column, since rows as dictionaries would lose one of two columns of the same name.
     for batch in table.to_batches():
-        yield from zip(*([convert(value) for value in column.to_pylist()] for column in batch.columns), strict=True)
+        yield from zip(*(map(convert, _values(column)) for column in batch.columns), strict=True)
+
+
+def _values(column: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
+    """A column as Python's values; as DuckDB's words where it holds what Python has no value for."""
+    try:
+        return column.to_pylist(maps_as_pydicts="strict")
+    except (OverflowError, ValueError, TypeError):  # a time without end or before year 1; a map whose keys are lists
+        return _in_words(column)
+
+
+def _in_words(column: pyarrow.Array | pyarrow.ChunkedArray) -> list[str | None]:
+    import duckdb
+    import pyarrow
+
+    with duckdb.connect() as connection:
+        words = connection.from_arrow(pyarrow.table({"value": column})).project("CAST(value AS VARCHAR)")
+        return [word for (word,) in words.fetchall()]
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it: no NaN or infinity (null), whole decimals as integers, times in ISO 8601."""
+    """The value as JSON has it: no NaN or infinity (null), times in ISO 8601, bytes in hexadecimal, keys as texts."""
     match value:
         case float():
             return value if math.isfinite(value) else None
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
         case datetime() | date() | time():
             return value.isoformat()
         case bytes():
             return value.hex()
         case dict():
-            return {str(key): _plain(entry) for key, entry in value.items()}
+            return {_text(key): _plain(entry) for key, entry in value.items()}
         case list():
             return [_plain(entry) for entry in value]
-        case None | bool() | int() | str():
+        case None | bool() | int() | str() | Decimal():
             return value
     return str(value)
 
 
+def _json(plain: Any) -> str:
+    """JSON of what `_plain` gives. The standard writer takes no decimals, and as floats they would lose digits."""
+    match plain:
+        case Decimal():
+            digits = f"{plain:f}"
+            return digits.rstrip("0").rstrip(".") if "." in digits else digits
+        case dict():
+            return "{" + ", ".join(f"{_json(key)}: {_json(entry)}" for key, entry in plain.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_json, plain)) + "]"
+    return json.dumps(plain, ensure_ascii=False)
+
+
 def _text(value: Any) -> str | None:
-    value = _plain(value)
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    plain = _plain(value)
+    return plain if plain is None or isinstance(plain, str) else _json(plain)
 
 
 def _write_csv(table: pyarrow.Table, stream: TextIO) -> None:
@@ -145,9 +202,7 @@ def _write_csv(table: pyarrow.Table, stream: TextIO) -> None:
 
 def _write_json(table: pyarrow.Table, stream: TextIO) -> None:
     # A column of JSON text, such as runs.config, is already JSON for whoever reads it on: it stays text, as in SQL.
-    lines = (
-        json.dumps(dict(zip(table.column_names, row, strict=True)), ensure_ascii=False) for row in _rows(table, _plain)
-    )
+    lines = (_json(dict(zip(table.column_names, row, strict=True))) for row in _rows(table, _plain))
     stream.write("[")
     for number, line in enumerate(lines):
         stream.write(("," if number else "") + "\n " + line)
@@ -253,7 +308,7 @@ def _write_table(table: pyarrow.Table, stream: TextIO) -> None:
     # Into a file or pipe there is no edge to fit to.
     console = Console(file=stream, width=None if stream.isatty() else 1_000_000, highlight=False, soft_wrap=False)
     shown = table.slice(0, MAX_TABLE_ROWS)
-    columns = [[_shown(value) for value in column.to_pylist()] for column in shown.columns]
+    columns = [[_shown(value) for value in _values(column)] for column in shown.columns]
     # Heads break at underscores, as published_params_millions is far wider than what stands below it.
     heads = [one_line(name).replace("_", "_\n") if len(name) > 12 else one_line(name) for name in table.column_names]
     widths = [

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from results.store import Store
 
 if TYPE_CHECKING:
     import pyarrow
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 QUERY_SECONDS = 30.0
 MAX_ANSWER_BYTES = 2**30
@@ -34,12 +35,16 @@ GRACE_SECONDS = 5.0
 
 # DuckDB calls PIVOT, which first looks up its columns, a statement of several.
 ANSWERED = ("SELECT", "EXPLAIN", "MULTI")
+# Types that Arrow has no place for: it would drop a time zone, wrap a large number, or hand out DuckDB's own bytes.
+UNKNOWN_TO_ARROW = re.compile(r"\b(INTERVAL|TIME WITH TIME ZONE|TIME_NS|UHUGEINT|BIGNUM|BIT|VARIANT|GEOMETRY)\b")
 TOO_MUCH_MEMORY = "the query needs more memory than a query may have; aggregate, filter, or add LIMIT"
 EXAMPLE = 'aiayn query "SELECT * FROM table3"'
 
 
 def query(store: Store, sql: str, seconds: float = QUERY_SECONDS) -> pyarrow.Table:
     """The answer to one SELECT (also WITH, FROM, VALUES, PIVOT, DESCRIBE, SHOW, EXPLAIN), NULLs kept.
+
+    Columns of types that Arrow has no place for come as text, as DuckDB writes it.
 
     Raises:
         QueryError: the SQL is refused or wrong, takes longer than `seconds`, or its answer is above 1 GiB.
@@ -65,6 +70,12 @@ def confined(seconds: float = QUERY_SECONDS + GRACE_SECONDS) -> Iterator[None]:
     def end() -> None:
         os.write(2, f"stopped after {seconds:g} s, as it could not be interrupted; ask for less\n".encode())
         os._exit(2)
+
+    # Before the limit, as libraries that it loads end the process where they find no memory. In a thread of its own, as
+    # an interrupt from the keyboard in the middle of it would come out as another error.
+    loading = threading.Thread(target=import_module, args=("pyarrow",))
+    loading.start()
+    loading.join()
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
@@ -133,7 +144,7 @@ def _read(connection: DuckDBPyConnection, sql: str, stopping: threading.Event) -
     import pyarrow
 
     try:
-        reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        reader = _for_arrow(connection.sql(sql)).to_arrow_reader(BATCH_ROWS)
         batches, size = [], 0
         for batch in reader:
             size += batch.nbytes
@@ -149,6 +160,21 @@ def _read(connection: DuckDBPyConnection, sql: str, stopping: threading.Event) -
     except MemoryError:
         raise QueryError(TOO_MUCH_MEMORY) from None
     return pyarrow.Table.from_batches(batches, reader.schema)
+
+
+def _for_arrow(answer: DuckDBPyRelation) -> DuckDBPyRelation:
+    """The answer with text in place of what Arrow would spoil, also inside lists and the like."""
+    spoiled = [UNKNOWN_TO_ARROW.search(str(kind)) is not None for kind in answer.types]
+    if not any(spoiled):
+        return answer
+    # By position, since two columns may have one name.
+    names = ['"' + name.replace('"', '""') + '"' for name in answer.columns]
+    return answer.project(
+        ", ".join(
+            f"CAST(#{position} AS VARCHAR) AS {name}" if cast else f"#{position} AS {name}"
+            for position, (name, cast) in enumerate(zip(names, spoiled, strict=True), start=1)
+        )
+    )
 
 
 def _explain(connection: DuckDBPyConnection, error: Exception) -> str:

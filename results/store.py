@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow
     from duckdb import DuckDBPyConnection
 
+DATABASE = "results.duckdb"  # in the workspace's folder; what lies beside it for a time has a name that begins so
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 SCHEMA_VERSION = hashlib.sha256(SCHEMA.encode()).hexdigest()[:12]
 
@@ -90,7 +91,7 @@ class Store:
     def __init__(self, home: Path, patience: float = LOCK_SECONDS) -> None:
         """`patience` is how many seconds a method waits where another process holds the database."""
         self.home, self.patience = Path(home).absolute(), patience
-        self.database = self.home / "results.duckdb"
+        self.database = self.home / DATABASE
         self.runs_dir = self.home / "runs"
 
     @contextmanager
@@ -240,7 +241,7 @@ class Store:
 
     def _build(self) -> IngestReport:
         """Make the database under another name and rename it into place, so that nobody ever sees half of one."""
-        fresh = self.database.with_name("results.duckdb.building")
+        fresh = self.database.with_name(f"{DATABASE}.building")
         carried = self._carried()
         try:
             _remove(fresh)

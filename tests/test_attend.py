@@ -86,8 +86,17 @@ def test_without_a_target_the_decoder_reads_the_runs_own_translation(unbroken: R
         (["A law.", "-o", "law.gif"], ["cannot draw law.gif", ".png, .svg, .pdf or .html"]),
         (["A law.", "-o", "none/law.png"], ["cannot write none/law.png", "-o"]),
         (["A law.", "--view", "matrix", "-o", "law.png"], ["a matrix shows one head"]),
+        (["A law.", "--layer", "77", "-o", "law.html"], ["no layer 77: this model has layers 1 to 3"]),
+        (["A law.", "--head", "1", "--pieces", "-o", "law.html"], ["--head and --pieces cannot", "page to explore"]),
+        (["A law.", "--word", "law", "-o", "law.html"], ["--word cannot be had with a page to explore"]),
+        (["A law.", "--view", "columns", "-o", "law.html"], ["--view cannot be had with a page to explore"]),
+        (["A law.", "--view", "grid"], ["--view cannot be had with an answer in words", "-o"]),
+        (["A law.", "--json", "-o", "law.svg"], ["--json cannot be had with a picture"]),
     ],
-    ids=["head", "layer", "no text", "long", "word", "form", "folder", "matrix"],
+    ids=[
+        *("head", "layer", "no text", "long", "word", "form", "folder", "matrix"),
+        *("page's layer", "page's head", "page's word", "page's view", "view in words", "picture in JSON"),
+    ],
 )
 def test_what_cannot_be_shown_is_refused_in_a_line(arguments: list[str], parts: list[str], attend: Attend) -> None:
     code, told, said = attend(*arguments)
@@ -96,3 +105,10 @@ def test_what_cannot_be_shown_is_refused_in_a_line(arguments: list[str], parts: 
     assert len(said.strip().splitlines()) == 1
     for part in parts:
         assert part in said
+    assert not Path("law.html").exists()
+
+
+def test_page_is_opened_at_a_layer_that_is_there(attend: Attend, tmp_path: Path) -> None:
+    code, _, said = attend(SENTENCE, "-o", tmp_path / "explore.html", "--layer", 3, "--kind", "cross")
+    assert code == 0, said
+    assert '"start":{"layer":3,"kind":"cross"}' in (tmp_path / "explore.html").read_text()

@@ -22,6 +22,8 @@ from core.config import DecodeConfig
 from core.data.treebanks.export import write_lines
 from results.errors import QueryError
 from results.output import write
+from results.run_folder import RunFolder
+from results.store import Store
 from studies import ray_session as ray_session_module
 from studies.ray_session import ClusterError, ray_session
 from studies.registry import get_study
@@ -87,6 +89,185 @@ def test_device_or_pipe_is_written_and_never_replaced_by_a_file(kind: str, tmp_p
     assert read == ["a\n1\n" if kind == "query" else "(TOP x)\n"]
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+Main = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> Main:
+    """Runs a command in this process, in a folder of its own; returns exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AIAYN_HOME", raising=False)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["aiayn", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            aiayn.main()
+        said = capsys.readouterr()
+        return end.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A workspace with one run that has not begun, its database, and something in its data."""
+    workspace = Workspace(tmp_path / "home")
+    (planned, *_) = plan_runs(get_study("section3"), get_scale("smoke"), 1, workspace)
+    RunFolder.create(workspace.runs, planned.record)
+    workspace.data.mkdir()
+    Store(workspace.home).ingest()
+    return workspace.home
+
+
+def files(home: Path) -> dict[str, bytes]:
+    """All that a workspace holds but its database, which every look brings up to date."""
+    return {
+        str(path.relative_to(home)): path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file() and not path.name.startswith("results.duckdb")
+    }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["query", "SELECT 1 AS x", "--format", "csv", "-o"],
+        ["report", "-o"],
+        ["data", "export", "grammar", "--split", "test", "-o"],
+        ["translate", "table3/base", "-o"],
+        ["parse", "table4/wsj_only", "-o"],
+        ["parse", "table4/wsj_only", "--draw"],
+        ["attend", "table3/base", "A law.", "-o"],
+    ],
+    ids=lambda command: " ".join((*command[:2], command[-1])),
+)
+def test_nothing_is_written_over_what_a_workspace_keeps(command: list[str], main: Main, home: Path) -> None:
+    (run,) = (home / "runs").iterdir()
+    link = home.parent / "link"
+    link.symlink_to(home / "runs")
+    before = files(home)
+    for place in (
+        *(home / "results.duckdb", home / "results.duckdb.lock", run / "result.json", run / "run.json"),
+        *(home / "runs" / "x.svg", home / "data" / "x", link / "x"),
+    ):
+        code, told, said = main(*command, place, "--home", home)
+        assert (code, told, len(said.splitlines())) == (2, "", 1), said
+        assert str(place) in said
+    assert files(home) == before
+    assert Store(home).fetch("SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 1}]
+
+
+def test_answer_may_lie_beside_what_a_workspace_keeps(main: Main, home: Path) -> None:
+    assert main("query", "SELECT 1 AS x", "-o", home / "x.csv", "--home", home) == (0, "", "")
+    assert (home / "x.csv").read_text() == "x\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["-o", "x.xyz"], "what to write into x.xyz?"),
+        (["-o", "x.json", "--format", "csv"], "x.json is named as json, and --format says csv"),
+    ],
+)
+def test_file_whose_name_promises_something_else_is_refused(arguments: list[str], part: str, main: Main, home: Path):
+    code, told, said = main("query", "SELECT 1 AS x", *arguments, "--home", home)
+    assert (code, told, len(said.splitlines())) == (2, "", 1)
+    assert part in said
+    assert not Path(arguments[1]).exists()
+
+
+@pytest.mark.parametrize("command", [["report"], ["reproduce"]], ids=" ".join)
+def test_site_that_cannot_be_written_is_refused_before_any_work(
+    command: list[str], main: Main, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("studies.campaign.carry_out", lambda *_: pytest.fail("it must not come so far"))
+    (home / "site").write_text("in the way")
+    code, told, said = main(*command, "--home", home)
+    assert (code, told, len(said.splitlines())) == (2, "", 1)
+    assert f"cannot write {home / 'site'}" in said
+    assert (home / "site").read_text() == "in the way"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["query", "SELECT 1"], ["query", "--rebuild"], ["claims"], ["report"], ["status"], ["clean", "--yes"]],
+    ids=" ".join,
+)
+def test_reading_refuses_what_is_no_workspace_and_makes_none(command: list[str], main: Main, tmp_path: Path) -> None:
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    (tmp_path / "project" / "letter.txt").write_text("mine")
+    for place in ("absent", "project"):
+        code, told, said = main(*command, "--home", place)
+        assert (code, told) == (2, "")
+        assert said == f"no workspace at {tmp_path / place}; start one with aiayn run, or name another with --home\n"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["data", "letter.txt", "project"]
+
+
+@pytest.mark.parametrize("present", [[], ["data", "site"], ["results.duckdb.lock"]], ids=" ".join)
+def test_workspace_before_its_first_run_is_one(present: list[str], main: Main, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    for name in present:
+        (tmp_path / "new" / name).touch() if "." in name else (tmp_path / "new" / name).mkdir()
+    assert main("query", "SELECT count(*) AS n FROM runs", "--format", "csv", "--home", "new")[:2] == (0, "n\n0\n")
+
+
+@pytest.mark.parametrize("command", [["status"], ["clean"]], ids=" ".join)
+def test_default_workspace_need_not_be_there_yet(command: list[str], main: Main, tmp_path: Path) -> None:
+    assert main(*command)[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["query", "SELECT 1"], ["run", "table3"], ["data", "list"], ["doctor"]])
+def test_empty_home_is_refused(command: list[str], main: Main, tmp_path: Path) -> None:
+    code, told, said = main(*command, "--home", "")
+    assert (code, told, len(said.splitlines())) == (2, "", 1)
+    assert "--home" in said
+    assert "empty" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["list", "--claims"], ["plan", "table3"], ["data", "list"], ["claims"], ["query", "-"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_output_is_utf8_whatever_the_locale(arguments: list[str], encoding: str, home: Path) -> None:
+    ended = subprocess.run(
+        [str(SCRIPT), *arguments, *(["--home", str(home)] if arguments[0] != "list" else [])],
+        input="SELECT 'ä–√' AS text".encode(),
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert not ended.stdout.decode("utf-8").isascii()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["query", "FROM claims"]], ids=" ".join)
+def test_output_that_cannot_be_written_is_one_line(arguments: list[str], unbuffered: str, home: Path) -> None:
+    arguments = [*arguments, "--home", str(home)] if arguments[0] == "query" else arguments
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [str(SCRIPT), *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            check=False,
+            timeout=60,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == b"cannot write the output (No space left on device); make room, or write elsewhere\n"
+
+
+def test_message_that_nobody_can_hear_changes_no_exit_code() -> None:
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([str(SCRIPT), "list", "nonsense"], stderr=full, check=False, timeout=60)
+    assert ended.returncode == 2
 
 
 def test_name_that_is_too_long_for_a_file_is_refused(tmp_path: Path) -> None:

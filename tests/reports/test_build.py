@@ -174,21 +174,23 @@ def test_progress_is_told(two_scale_database, tmp_path, quick):
 
 
 def test_only_the_studies_asked_for_are_built_and_other_pages_stay(two_scale_database, tmp_path, quick):
+    build_site(two_scale_database, tmp_path, studies=[])
+    assert quick == []
     (tmp_path / "other-smoke.html").write_text("kept", encoding="utf-8")
     build_site(two_scale_database, tmp_path, studies=["table3", "table3"])
     assert sorted(quick) == [("table3", "small"), ("table3", "smoke")]
     assert (tmp_path / "other-smoke.html").read_text(encoding="utf-8") == "kept"
-    build_site(two_scale_database, tmp_path, studies=[])
-    assert len(quick) == 2
 
 
 def test_a_page_of_a_scale_without_runs_is_taken_away(two_scale_database, tmp_path, quick):
-    (tmp_path / "table3-paper.html").write_text("of another database", encoding="utf-8")
+    build_site(two_scale_database, tmp_path, studies=[])
+    (tmp_path / "table3-paper.html").write_text("of runs that were there", encoding="utf-8")
     build_site(two_scale_database, tmp_path)
     assert not (tmp_path / "table3-paper.html").exists()
 
 
 def test_a_page_that_fails_is_named_and_the_rest_is_built(two_scale_database, tmp_path, monkeypatch):
+    build_site(two_scale_database, tmp_path, studies=[])
     (tmp_path / "table3-smoke.html").write_text("of yesterday", encoding="utf-8")
 
     def run(study, scale, database, runs, output, say, kernels):
@@ -209,13 +211,10 @@ def test_errors_are_one_line_that_says_what_to_do(mixed_database, tmp_path):
     with pytest.raises(ReportError, match="aiayn run table3"):
         build_site(tmp_path / "results.duckdb", tmp_path / "site")
     with pytest.raises(ReportError, match="study 'table9' is not in this database; studies: table3"):
-        build_site(mixed_database, tmp_path / "site", studies=["table9"])
+        build_site(mixed_database, tmp_path / "other site", studies=["table9"])
     (tmp_path / "broken.duckdb").write_text("not a database at all", encoding="utf-8")
     with pytest.raises(ReportError, match="not a DuckDB database"):
         build_site(tmp_path / "broken.duckdb", tmp_path / "site")
-    (tmp_path / "file").touch()
-    with pytest.raises(ReportError, match=r"cannot write .*choose another folder"):
-        build_site(mixed_database, tmp_path / "file")
 
 
 def test_a_failing_notebook_leaves_no_half_page(mixed_database, tmp_path, monkeypatch):

@@ -221,6 +221,7 @@ def test_result_with_a_refused_score_is_a_failed_run_and_no_score(workspace) -> 
         '{"step": 99999999999999999999, "split": "train", "name": "loss", "value": 1, "seconds": 1}',
         '{"step": 1, "split": "train", "name": "loss", "value": "big", "seconds": 1}',
         '{"step": 1, "split": 3, "name": "loss", "value": 1, "seconds": 1}',
+        '{"step": 1, "split": "train", "name": "\\ud800", "value": 1, "seconds": 1}',
         "\x00\x00\x00",
         "[" * 100_000,
     ],
@@ -238,6 +239,51 @@ def test_broken_line_in_the_middle_is_reported_and_the_rest_kept(workspace, line
     assert len(problem) < 500
     assert "\n" not in problem
     assert workspace.rows("SELECT step FROM metrics ORDER BY step") == [(1,), (2,)]
+
+
+HALF = "half \ud800 a character"
+
+
+@pytest.mark.parametrize("place", ["run.json", "result.json", "attempt-001/machine.json"])
+def test_half_a_character_in_a_file_is_reported_and_stops_no_other(workspace, place: str) -> None:
+    folder, healthy = (workspace.add_run(seed=seed, scores=[workspace.score("dev_bleu", 20.5)]) for seed in (1, 2))
+    attempt = folder.attempts()[0]
+    attempt.record_machine({"hardware": {"cpu": "fast"}, "gpus": [], "versions": {}})
+    values = json.loads((folder.path / place).read_text())
+    match place:
+        case "run.json":
+            values["trial"] = HALF
+        case "result.json":
+            values["scores"][0]["details"] = {"deep": [HALF]}
+        case _:
+            values["versions"] = {"torch": HALF}
+    (folder.path / place).write_text(json.dumps(values))
+    assert workspace.store.ingest().problems == (f"{folder.path.name}/{place}: '\\ud800' in it is no character",)
+    expected = {"run.json": [], "result.json": ["failed"]}.get(place, ["done"])
+    assert workspace.rows(f"SELECT status FROM runs WHERE run = '{folder.path.name}'") == [(s,) for s in expected]
+    assert workspace.rows(f"SELECT value FROM scores WHERE run = '{healthy.path.name}'") == [(20.5,)]
+
+
+def test_half_a_character_in_what_is_told_to_people_is_written_out(workspace) -> None:
+    """Such as a byte of a file's name that is no UTF-8, in the message of a failure."""
+    folder = workspace.create()
+    attempt = folder.claim_attempt()
+    attempt.note(HALF)
+    attempt.fail(HALF)
+    odd = folder.path.with_name("odd\udcff")
+    odd.mkdir()
+    problems = workspace.store.ingest().problems
+    assert problems[0] == f"{folder.path.name}/attempt-001/notes.jsonl: half \\ud800 a character"
+    assert problems[1] == "odd\\udcff/run.json: run.json is missing"
+    assert workspace.rows("SELECT reason FROM runs") == [("half \\ud800 a character",)]
+    assert workspace.store.ingest().unchanged == 2
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", 10**400, {"a": {"b": None}}, "😀", [1e308, -0.0]])
+def test_whatever_json_holds_is_stored(workspace, odd: object) -> None:
+    folder = workspace.add_run(config={"odd": odd})
+    assert workspace.store.ingest().problems == ()
+    assert workspace.rows("SELECT run, status FROM runs") == [(folder.path.name, "done")]
 
 
 def test_metrics_of_a_finished_run_that_are_cut_off_are_reported(workspace) -> None:

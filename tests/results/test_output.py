@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from results.errors import QueryError
 from results.output import format_of, write
+from results.query import query
 
 
 class Terminal(io.StringIO):
@@ -97,6 +98,35 @@ def test_parquet_keeps_every_type_that_it_knows(workspace, tmp_path: Path) -> No
     read = pyarrow.parquet.read_table(tmp_path / "answer.parquet")
     assert read.to_pylist() == table.to_pylist()
     assert [(f.name, f.type) for f in read.schema] == [(f.name, f.type) for f in table.schema]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "is_text_in_json"),
+    [
+        ("INTERVAL '502189 milliseconds'", "00:08:22.189", True),
+        ("[INTERVAL 1 DAY]", "[1 day]", True),
+        ("123456789012345.123456789::DECIMAL(38, 9)", "123456789012345.123456789", False),
+        ("[1.10::DECIMAL(38, 9), 100]", "[1.1, 100]", False),
+        ("TIMETZ '10:00:00+02'", "10:00:00+02", True),
+        ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455", True),
+        ("'101'::BIT", "101", True),
+        ("MAP {'k': 1}", '{"k": 1}', False),
+        ("MAP {DATE '2020-01-01': 1}", '{"2020-01-01": 1}', False),
+        ("MAP {[1]: 2}", "{[1]=2}", True),
+        ("DATE '-4000-01-01'", "4001-01-01 (BC)", True),
+        ("DATE 'infinity'", "infinity", True),
+        ("{'day': DATE 'infinity'}", "{'day': infinity}", True),
+        ("TIMESTAMP '290000-01-01'", "290000-01-01 00:00:00", True),
+    ],
+)
+def test_value_that_python_or_arrow_lacks_is_written_as_the_database_has_it(
+    shared_workspace, value: str, text: str, is_text_in_json: bool
+) -> None:
+    answer = query(shared_workspace.store, f"SELECT {value} AS x, 1 AS x")
+    assert list(csv.reader(io.StringIO(text_of(answer, "csv"))))[1:] == [[text, "1"]]
+    in_json = json.dumps(text) if is_text_in_json else text
+    assert text_of(answer.select([0]), "json") == f'[\n {{"x": {in_json}}}\n]\n'
+    assert text in text_of(answer, "table")
 
 
 # LaTeX ----------------------------------------------------------------------------------------------------------------
@@ -203,6 +233,18 @@ def test_format_follows_the_files_name() -> None:
     formats = ["csv", "json", "markdown", "markdown", "latex", "parquet", "latex", "table", "table"]
     assert [format_of(Path(name)) for name in names] == formats
     assert format_of(None) == "table"
+
+
+def test_format_that_is_asked_for_wins_where_the_name_promises_none() -> None:
+    assert [format_of(Path(name), "csv") for name in ("a.csv", "a.txt", "a", "a.xyz")] == ["csv"] * 4
+    assert format_of(None, "json") == "json"
+
+
+def test_name_that_contradicts_or_means_nothing_is_refused() -> None:
+    with pytest.raises(QueryError, match=r"a.json is named as json, and --format says csv"):
+        format_of(Path("a.json"), "csv")
+    with pytest.raises(QueryError, match=r"into a.xyz\? .*\.csv, .*\.parquet, .*; or choose with --format"):
+        format_of(Path("a.xyz"))
 
 
 def test_two_columns_of_one_name_are_both_shown_or_refused() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 from core.complexity import num_parameters, training_flops
 from results.errors import ResultsError
 from results.records import RunRecord, RunResult
-from results.run_folder import RunFolder
 from studies.claim import Budget
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
 from studies.measurements import same_budget
@@ -25,6 +24,7 @@ from studies.prospects import LIKELY, Prospect, prospects
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.study import Study
+from studies.survey import finished_runs
 
 # As core.checkpoint keeps them: the newest two and the best. One more is being written.
 KEPT_CHECKPOINTS = 3
@@ -186,11 +186,9 @@ def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult, Mapp
     """The workspace's finished runs and what they ran on, whatever code made them; what cannot be read, `aiayn status`
     tells.
     """
-    for path in sorted(workspace.runs.glob("[0-9a-f]*")):
-        folder = RunFolder(path)
-        with suppress(ResultsError):
-            if folder.result_file.exists():
-                yield folder.record(), folder.result(), folder.machine()
+    for folder in finished_runs(workspace):
+        with suppress(ResultsError, OSError):
+            yield folder.record(), folder.result(), folder.machine()
 
 
 def _flops(run: PlannedRun, scale: Scale) -> float:

@@ -68,6 +68,11 @@ class Workspace:
         return self.home / "ray"
 
     @property
+    def ray_log(self) -> Path:
+        """What Ray's processes print, of all commands."""
+        return self.home / "ray.log"
+
+    @property
     def site(self) -> Path:
         """The rendered reports."""
         return self.home / "site"
@@ -205,10 +210,7 @@ def plan_runs(
                 provenance=_provenance(),
             )
             folder = RunFolder(workspace.runs / run)
-            if missing:
-                status = RunStatus("blocked", missing)
-            else:
-                status = folder.status() if folder.path.exists() else RunStatus("queued")
+            status = RunStatus("blocked", missing) if missing else folder.status()
             planned.append(PlannedRun(record, config, folder, status, work, needs))
     return planned
 

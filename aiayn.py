@@ -683,9 +683,9 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
             " ".join(corpus.languages),
             None if None in corpus.splits.values() else sum(corpus.splits.values()),
             corpus.licence,
-            str(corpus.state(folder)),
+            str(state),
         )
-        for corpus in corpora.known(folder).values()
+        for corpus, state in corpora.known(folder, on_damage=_say)
     ]
     _print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
 
@@ -824,15 +824,18 @@ def data_check(
     """
     from core.data import corpora
     from core.data.check import check
+    from core.data.corpus import DataError
 
     folder = Workspace(home).data
-    chosen = [corpora.get(name, folder) for name in names] if names else corpora.known(folder).values()
+    damaged: list[DataError] = []
+    if names:
+        chosen = [corpora.get(name, folder) for name in names]
+    else:
+        found = corpora.known(folder, damaged.append)
+        chosen = [corpus for corpus, state in found if state.kind not in ("not fetched", "not here")]
     reports = []
     for corpus in chosen:
-        state = corpus.state(folder)
-        if not names and state.kind in ("not fetched", "not here"):
-            continue
-        if state.kind == "not fetched" and corpus.obstacle(folder) is None:
+        if corpus.state(folder).kind == "not fetched" and corpus.obstacle(folder) is None:
             raise ValueError(f"corpus {corpus.name} is not here; get it with: aiayn data fetch {corpus.name}")
         reports += check(corpus, folder, _languages(corpus, pair))
     if as_json:
@@ -843,6 +846,8 @@ def data_check(
                 if rows:
                     _print_rows([name.replace("_", " ") for name in rows[0]._fields], rows, False)
             print(f"{report.conclusion}\n{report.basis}".rstrip())
+    if damaged:
+        raise DataError("; ".join(map(str, damaged)))
     raise typer.Exit(1 if any(report.num_faults for report in reports) else 0)
 
 

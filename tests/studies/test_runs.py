@@ -36,6 +36,21 @@ def ids(planned: list[PlannedRun]) -> list[str]:
     return [run.record.run for run in planned]
 
 
+@pytest.mark.parametrize("files", [(), ("train.en.gz",)])
+def test_an_incomplete_folder_of_a_persons_own_blocks_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "data" / "multi30k"
+    folder.mkdir(parents=True)
+    for name in files:
+        (folder / name).touch()
+    monkeypatch.setenv("AIAYN_DATA", str(tmp_path / "data"))
+    (run,) = plan_runs(STUDY, SMALL, 1, Workspace(tmp_path / "home"), ["base"])
+    assert run.status.status == "blocked"
+    assert f"multi30k is incomplete at {folder}: " in run.status.reason
+    assert "train.de.gz" in run.status.reason
+
+
 def test_ids_are_the_same_in_every_process_folder_and_home(workspace: Workspace, tmp_path: Path) -> None:
     here = ids(plan_runs(STUDY, SMOKE, 2, workspace))
     there = subprocess.run(

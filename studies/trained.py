@@ -76,6 +76,14 @@ def load_finished(record: RunRecord, workspace: Workspace) -> TrainedRun:
     return load_run(source)
 
 
+def read_finished(folder: RunFolder) -> tuple[RunRecord, RunResult]:
+    """What a finished run is and how it ended. Raises ResultsError, with what to do, where a file is damaged."""
+    try:
+        return folder.record(), folder.result()
+    except ResultsError as error:
+        raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
+
+
 def load_run(folder: RunFolder) -> TrainedRun:
     """Load a finished run's model and vocabulary from its folder; nothing else is needed.
 
@@ -85,10 +93,7 @@ def load_run(folder: RunFolder) -> TrainedRun:
     from core.architectures import build_model
     from core.checkpoint import load_payload
 
-    try:
-        record, result = folder.record(), folder.result()
-    except ResultsError as error:
-        raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
+    record, result = read_finished(folder)
     work = record.config.get("work")
     if work is not None and not isinstance(work_of(record.config), TRAINS):
         other = f"measures a run and has no model; name that run: {work['run']}" if work.get("run") else "has no model"

@@ -111,6 +111,15 @@ def test_finished_runs_give_the_machines_rate(workspace: Workspace, pretend: Pre
     assert measured_devices(finished, SMALL) == []
 
 
+@pytest.mark.parametrize("config", [{"vocab": 5}, {"work": {"kind": "Weighing"}}])
+def test_runs_of_another_version_give_no_rate_and_stop_no_plan(
+    workspace: Workspace, pretend: Pretend, config: dict[str, object]
+) -> None:
+    (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
+    result = pretend(run).result()
+    assert measured_devices([(replace(run.record, config=config), result, {})], SMOKE) == []
+
+
 def test_the_rate_is_of_one_device_however_many_ranks_a_run_had(workspace: Workspace, pretend: Pretend) -> None:
     (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
     pretend(run, {"dev_ppl": 9.0})

@@ -87,12 +87,18 @@ def test_a_runs_vocabulary_is_put_back_and_never_deleted(unbroken: RunFolder, tm
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [("run.json", 100), ("result.json", 100), ("model.pt", 3_000), ("model.pt", 0)]
+    ("name", "kept"),
+    [("run.json", 100), ("result.json", 100), ("model.pt", 3_000), ("model.pt", 0), ("model.pt", None)],
 )
-def test_damaged_run_names_the_file_and_what_to_do(unbroken: RunFolder, tmp_path: Path, name: str, kept: int) -> None:
+def test_damaged_run_names_the_file_and_what_to_do(
+    unbroken: RunFolder, tmp_path: Path, name: str, kept: int | None
+) -> None:
     copy = tmp_path / unbroken.path.name
     shutil.copytree(unbroken.path, copy)
-    os.truncate(copy / name, kept)
+    if kept is None:
+        (copy / name).unlink()
+    else:
+        os.truncate(copy / name, kept)
     with pytest.raises((ResultsError, CheckpointError)) as caught:
         load_run(RunFolder(copy))
     message = str(caught.value)

@@ -377,6 +377,7 @@ def submit(
       aiayn submit table3 --trial base --dashboard http://head:8265 --home /shared/aiayn --detach
     """
     from studies.resources import Sizes
+    from studies.runs import require_seeds
     from studies.submission import JobCluster
 
     if not home.startswith("/"):
@@ -384,11 +385,13 @@ def submit(
     if trial and not studies:
         raise ValueError("--trial is of a study, and none is named; reproduce takes all")
     chosen = get_scale(scale)
-    for name in studies or ():
-        for wanted in trial or ():
-            get_study(name).trial(wanted)
-        get_study(name)
-    Sizes.parse(gpus_per_trial or (), cpu_ranks)
+    require_seeds(seeds)
+    asked = [
+        study.trial(wanted).name
+        for study in (map(get_study, studies) if studies else STUDIES)
+        for wanted in trial or [each.name for each in study.trials]
+    ]
+    Sizes.parse(gpus_per_trial or (), cpu_ranks).require_asked(asked)
     arguments = ["run", *studies] if studies else ["reproduce"]
     arguments += ["--address", "auto", "--home", home, "--scale", chosen.name, "--seeds", str(seeds)]
     arguments += [part for each in trial or () for part in ("--trial", each)]
@@ -922,7 +925,8 @@ def translate(
     if trained.config.data.task == "parsing":
         name = f"{trained.record.study}/{trained.record.trial}"
         raise ValueError(f"{name} writes trees; use aiayn parse {trained.record.run}")
-    translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
+    with _named_as_typed():
+        translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
     for _ in _written_lines("translate", file, output, translator, lambda one: _as_line(one, one.output, as_json)):
         pass
 
@@ -988,13 +992,26 @@ def parse(
     if draw is not None:
         require_svg(draw)
     trained = load_run(find_run(Workspace(home), run))
-    parser = LineParser(trained, _decode_settings(trained.config.decode, beam, alpha, extra), tokenised)
+    with _named_as_typed():
+        parser = LineParser(trained, _decode_settings(trained.config.decode, beam, alpha, extra), tokenised)
     drawn: list[str] = []
     for ready in _written_lines("parse", file, output, parser, lambda one: _as_line(one, one.tree, as_json)):
         if draw is not None:
             drawn += filter(None, (one.tree for one in ready))
     if draw is not None:
         save_trees(draw, drawn)
+
+
+@contextmanager
+def _named_as_typed() -> Iterator[None]:
+    """An error about a setting of the search names the option that a person gave."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        for setting, option in (("beam_size", "beam"), ("length_penalty", "alpha"), ("max_extra_pieces", "extra")):
+            message = message.replace(f"{setting}=", f"--{option} ")
+        raise ValueError(message) from error
 
 
 def _decode_settings(settings: Any, beam: int | None, alpha: float | None, extra: int | None) -> Any:

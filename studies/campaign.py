@@ -74,16 +74,14 @@ def carry_out(
 
     Raises:
         ScheduleError: the request cannot be met here; nothing was started.
+        ValueError: `sizes` are of a trial that is not asked for.
         DataError, ResultsError: the corpus or the home folder cannot be used.
     """
     blocked = sorted({run.status.reason for run in planned if run.status.status == "blocked"})
     if blocked:
         raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
-    unknown = sorted(set((sizes or Sizes()).gpus_of).difference(run.record.trial for run in planned))
-    if unknown:
-        raise ScheduleError(
-            f"--gpus-per-trial names {unknown[0]!r}, which is none of the trials asked for; see: aiayn list"
-        )
+    sizes = sizes or Sizes()
+    sizes.require_asked({run.record.trial for run in planned})
     _require_writable(workspace.home)
     asked = {run.record.run for run in planned}
     planned = _let_orphans_end([*needed_runs(planned), *planned])
@@ -100,7 +98,7 @@ def carry_out(
     progress = Progress(f"{studies} at {scale.name}", planned, store.ingest)
     with progress.lag.tolerated():  # that claims can be asked for meanwhile is worth a moment, and no more
         sync_registry(Store(workspace.home, patience=REFRESH_SECONDS))
-    jobs = [(run, (sizes or Sizes()).of(run, scale)) for run in to_run]
+    jobs = [(run, sizes.of(run, scale)) for run in to_run]
     if jobs:
 
         def begin() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -287,18 +286,19 @@ def test_blocked_scale_is_refused_before_anything_is_written(workspace: Workspac
     assert not workspace.home.exists()
 
 
-def test_home_that_cannot_be_written_is_refused(tmp_path: Path, plan: Plan, scheduler: Scheduler, tiny: Scale) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.touch()
-    workspace = Workspace(in_the_way / "home")
-    with pytest.raises(ResultsError, match=r"cannot be written \(Not a directory\); choose another with --home"):
-        carry(plan(workspace, "base"), workspace, tiny)
+def test_home_that_cannot_be_written_is_refused(
+    workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale
+) -> None:
+    planned = plan(workspace, "base")
+    workspace.home.touch()
+    with pytest.raises(ResultsError, match=r"cannot be written \(File exists\); choose another with --home"):
+        carry(planned, workspace, tiny)
     assert scheduler.given == []
 
 
 def test_gpus_of_a_trial_that_was_not_asked_for_are_refused_before_anything_starts(
     workspace: Workspace, plan: Plan, scheduler: Scheduler, tiny: Scale
 ) -> None:
-    with pytest.raises(ScheduleError, match=r"--gpus-per-trial names 'nosuch', which is none of the trials asked for"):
+    with pytest.raises(ValueError, match=r"--gpus-per-trial names 'nosuch', which is none of the trials asked for"):
         carry_out(plan(workspace, "base"), workspace, tiny, Sizes(gpus_of={"nosuch": 1}), None, None, False)
     assert scheduler.given == []

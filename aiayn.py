@@ -26,7 +26,7 @@ from typer.exceptions import TyperException
 
 from studies.claim import Claim
 from studies.registry import STUDIES, get_study
-from studies.runs import PlannedRun, Workspace, plan_runs, with_needed
+from studies.runs import PlannedRun, Workspace, plan_runs, require_seeds, with_needed
 from studies.scales import SCALES, Scale, get_scale
 from studies.study import Study, no_such
 
@@ -377,7 +377,6 @@ def submit(
       aiayn submit table3 --trial base --dashboard http://head:8265 --home /shared/aiayn --detach
     """
     from studies.resources import Sizes
-    from studies.runs import require_seeds
     from studies.submission import JobCluster
 
     if not home.startswith("/"):

@@ -89,8 +89,7 @@ def carry_out(
     to_run = [
         run
         for run in planned
-        if (run.status.status in ("queued", "failed") and not run.status.damaged)
-        or (run.record.run in again and run.status.status in ("done", "failed", "diverged"))
+        if run.is_to_start or (run.record.run in again and run.status.status in ("done", "failed", "diverged"))
     ]
     skipped = sum(run.status.status == "done" and run.record.run not in again for run in planned)
     store = Store(workspace.home)

@@ -26,7 +26,7 @@ from studies.work import TRAINING, TRAINS, Work
 if TYPE_CHECKING:
     from core.data.corpus import Corpus
 
-MOST_SEEDS = 10_000
+MOST_SEEDS = 1_000
 _ROOT = Path(__file__).resolve().parent.parent
 # What of this folder decides a run's numbers; the engine does as a whole.
 CARRYING_OUT = ("execution.py", "scoring.py", "trial.py")
@@ -110,6 +110,11 @@ class PlannedRun:
     def trains(self) -> bool:
         """Whether it costs a training."""
         return isinstance(self.work, TRAINS)
+
+    @property
+    def is_to_start(self) -> bool:
+        """Whether a command that asks for it starts it: what has diverged or is damaged only runs again on demand."""
+        return self.status.status in ("queued", "failed") and not self.status.damaged
 
 
 @cache
@@ -214,8 +219,9 @@ def plan_runs(
         if work.measures is not None:
             other, name = work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
+        plain = config.to_dict()
         for seed, needs in enumerate(needed, start=1):
-            stored = config.to_dict() | work.to_config(needs and needs.record.run)
+            stored = plain | work.to_config(needs and needs.record.run)
             run = provenance.run_id(study.name, trial.name, seed, at.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,

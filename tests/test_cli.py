@@ -211,7 +211,9 @@ def test_plan_of_all_studies_at_paper_scale_has_a_price_to_hand_on(cli: Cli) -> 
     page = cli("plan", *arguments, "--markdown").stdout.decode()
     assert "| table2 | 4 | 12 | 0 | 12 |" in page
     assert sum(line.startswith("| --- |") for line in page.splitlines()) == 3
-    assert f"{num_runs} runs, 0 done and skipped; to run: {num_runs}" in page
+    to_run, blocked = (plan["total"][what] for what in ("to_run", "blocked"))
+    assert to_run + blocked == num_runs
+    assert f"{num_runs} runs, 0 done and skipped; to run: {to_run}, and {blocked} that are blocked, with" in page
 
 
 def test_plan_of_a_study_without_runs_says_so(cli: Cli) -> None:

@@ -27,7 +27,7 @@ from typer.exceptions import TyperException
 
 from studies.claim import Claim
 from studies.registry import STUDIES, get_study
-from studies.runs import PlannedRun, Workspace, plan_runs, with_needed
+from studies.runs import PlannedRun, Workspace, plan_runs, require_seeds, with_needed
 from studies.scales import SCALES, Scale, get_scale
 from studies.study import Study, no_such
 
@@ -410,11 +410,13 @@ def submit(
     if trial and not studies:
         raise ValueError("--trial is of a study, and none is named; reproduce takes all")
     chosen = get_scale(scale)
-    for name in studies or ():
-        for wanted in trial or ():
-            get_study(name).trial(wanted)
-        get_study(name)
-    Sizes.parse(gpus_per_trial or (), cpu_ranks)
+    require_seeds(seeds)
+    asked = [
+        study.trial(wanted).name
+        for study in (map(get_study, studies) if studies else STUDIES)
+        for wanted in trial or [each.name for each in study.trials]
+    ]
+    Sizes.parse(gpus_per_trial or (), cpu_ranks).require_asked(asked)
     arguments = ["run", *studies] if studies else ["reproduce"]
     arguments += ["--address", "auto", "--home", home, "--scale", chosen.name, "--seeds", str(seeds)]
     arguments += [part for each in trial or () for part in ("--trial", each)]
@@ -714,9 +716,9 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
             " ".join(corpus.languages),
             None if None in corpus.splits.values() else sum(corpus.splits.values()),
             corpus.licence,
-            str(corpus.state(folder)),
+            str(state),
         )
-        for corpus in corpora.known(folder).values()
+        for corpus, state in corpora.known(folder, on_damage=_say)
     ]
     _print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
 
@@ -857,15 +859,18 @@ def data_check(
     """
     from core.data import corpora
     from core.data.check import check
+    from core.data.corpus import DataError
 
     folder = Workspace(home).data
-    chosen = [corpora.get(name, folder) for name in names] if names else corpora.known(folder).values()
+    damaged: list[DataError] = []
+    if names:
+        chosen = [corpora.get(name, folder) for name in names]
+    else:
+        found = corpora.known(folder, damaged.append)
+        chosen = [corpus for corpus, state in found if state.kind not in ("not fetched", "not here")]
     reports = []
     for corpus in chosen:
-        state = corpus.state(folder)
-        if not names and state.kind in ("not fetched", "not here"):
-            continue
-        if state.kind == "not fetched" and corpus.obstacle(folder) is None:
+        if corpus.state(folder).kind == "not fetched" and corpus.obstacle(folder) is None:
             raise ValueError(f"corpus {corpus.name} is not here; get it with: aiayn data fetch {corpus.name}")
         reports += check(corpus, folder, _languages(corpus, pair))
     if as_json:
@@ -876,6 +881,8 @@ def data_check(
                 if rows:
                     _print_rows([name.replace("_", " ") for name in rows[0]._fields], rows, False)
             print(f"{report.conclusion}\n{report.basis}".rstrip())
+    if damaged:
+        raise DataError("; ".join(map(str, damaged)))
     raise typer.Exit(1 if any(report.num_faults for report in reports) else 0)
 
 
@@ -950,7 +957,8 @@ def translate(
     if trained.config.data.task == "parsing":
         name = f"{trained.record.study}/{trained.record.trial}"
         raise ValueError(f"{name} writes trees; use aiayn parse {trained.record.run}")
-    translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
+    with _named_as_typed():
+        translator = LineTranslator(trained, _decode_settings(trained.config.decode, beam, alpha, extra))
     for _ in _written_lines("translate", file, output, translator, lambda one: _as_line(one, one.output, as_json)):
         pass
 
@@ -1019,13 +1027,26 @@ def parse(
     if draw is not None:
         require_svg(draw)
     trained = load_run(find_run(Workspace(home), run))
-    parser = LineParser(trained, _decode_settings(trained.config.decode, beam, alpha, extra), tokenised)
+    with _named_as_typed():
+        parser = LineParser(trained, _decode_settings(trained.config.decode, beam, alpha, extra), tokenised)
     drawn: list[str] = []
     for ready in _written_lines("parse", file, output, parser, lambda one: _as_line(one, one.tree, as_json)):
         if draw is not None:
             drawn += filter(None, (one.tree for one in ready))
     if draw is not None:
         save_trees(draw, drawn)
+
+
+@contextmanager
+def _named_as_typed() -> Iterator[None]:
+    """An error about a setting of the search names the option that a person gave."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        for setting, option in (("beam_size", "beam"), ("length_penalty", "alpha"), ("max_extra_pieces", "extra")):
+            message = message.replace(f"{setting}=", f"--{option} ")
+        raise ValueError(message) from error
 
 
 def _decode_settings(settings: Any, beam: int | None, alpha: float | None, extra: int | None) -> Any:

@@ -121,11 +121,11 @@ def step_of(path: Path, prefix: str = _PREFIX) -> int:
 
 
 def load_payload(
-    path: Path, device: torch.device | str = "cpu", remedy: str = "delete it to go on from an older one"
+    path: Path, device: torch.device | str = "cpu", remedy: str = "go on from an older one"
 ) -> dict[str, Any]:
     """Load a file written by `write_atomically`; only tensors and plain values, never code.
 
-    `remedy` is what to do about a damaged one.
+    `remedy` is what to do where it is missing or damaged.
 
     Raises:
         CheckpointError: the file is missing.
@@ -134,10 +134,12 @@ def load_payload(
     try:
         payload = torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist; run the trial first") from None
+        raise CheckpointError(f"{path} is missing; {remedy}") from None
     except Exception as error:  # torch promises no kind: a damaged file shows as any of a dozen
-        reason = _FIRST_SENTENCE.match(str(error))
-        raise _unusable(path, reason[0] if reason else type(error).__name__, remedy) from error
+        said = _FIRST_SENTENCE.match(str(error))
+        # A lone number or name is of the unpickler's inside, and tells a person nothing.
+        reason = said[0] if said and " " in said[0] else "it is empty, cut, or something else"
+        raise _unusable(path, reason, remedy) from error
     if not isinstance(payload, dict):
         raise _unusable(path, f"it holds a {type(payload).__name__}", remedy)
     return payload
@@ -158,7 +160,7 @@ def load_checkpoint(path: Path, run: str) -> Checkpoint:
     missing = {field for field in Checkpoint.__dataclass_fields__} - set(payload)
     if missing:
         lacking = ", ".join(sorted(missing))
-        raise DamagedCheckpointError(f"{path} lacks {lacking}; delete it to go on from an older one")
+        raise DamagedCheckpointError(f"{path} lacks {lacking}; go on from an older one")
     if payload["run"] != run:
         raise CheckpointError(f"{path} belongs to run {payload['run']}, not to {run}; it is not loaded")
     return Checkpoint(**payload)

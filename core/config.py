@@ -221,14 +221,17 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
-        """Rebuild a configuration written by `to_dict`; unknown or missing names raise TypeError."""
-        return cls(
-            model=architecture_from_dict(values["model"]),
-            data=DataConfig(**values["data"]),
-            optim=OptimConfig(**values["optim"]),
-            train=TrainConfig(**values["train"]),
-            decode=DecodeConfig(**values["decode"]),
-        )
+        """Rebuild a configuration written by `to_dict`; ValueError for other names, as another version writes."""
+        try:
+            return cls(
+                model=architecture_from_dict(values["model"]),
+                data=DataConfig(**values["data"]),
+                optim=OptimConfig(**values["optim"]),
+                train=TrainConfig(**values["train"]),
+                decode=DecodeConfig(**values["decode"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the configuration is not one of this version ({error}); run it again with it") from error
 
 
 def paper_base(vocab_size: int = 37_000) -> ModelConfig:

@@ -93,6 +93,11 @@ class _Wait:
         time.sleep(random.uniform(0.005, 0.05))
 
 
+def lock_file(database: Path) -> Path:
+    """What writers of `database` lock; it lies beside it and stays there."""
+    return database.with_name(f"{database.name}.lock")
+
+
 @contextmanager
 def writer_lock(database: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Be the only writer of `database` inside the block; the kernel frees the lock of a process that dies.
@@ -100,10 +105,9 @@ def writer_lock(database: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]
     Raises:
         ResultsError: the folder cannot be written, or (BusyError) another writer holds the lock for all of `seconds`.
     """
-    lock_file = database.with_name(f"{database.name}.lock")
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(lock_file(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise not_writable(database.parent, error) from None
     try:

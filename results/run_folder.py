@@ -17,6 +17,7 @@ can be torn. What state a run is in follows from the files alone (`RunFolder.sta
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from results import provenance
 from results.errors import ResultsError
 from results.records import Artifact, RunRecord, RunResult, utc_now
 
@@ -48,13 +50,23 @@ ATTEMPT_NAME = re.compile(r"attempt-(\d{3,})")
 
 @dataclass(frozen=True)
 class RunStatus:
-    """`status` is queued, running, done, failed or diverged; `reason` is one line, empty where there is none."""
+    """`status` is queued, running, done, failed or diverged; `reason` is one line, empty where there is none.
+
+    `damaged`: its files are not as a run leaves them, so that it is not tried again before they are put right.
+    """
 
     status: str
     reason: str = ""
+    damaged: bool = False
 
 
 DAMAGED = "put the original file back, or run it again with --rerun"
+
+
+def unreadable(error: OSError) -> str:
+    """What an odd file or folder of a run is told as, in a line."""
+    where = Path(error.filename).name if isinstance(error.filename, str) else "a file"
+    return f"{where} cannot be read ({error.strerror or error})"
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -227,25 +239,24 @@ class RunFolder:
     def result_file(self) -> Path:
         return self.path / "result.json"
 
+    def exists(self) -> bool:
+        """Whether there is anything of this name, were it a file or a link to nothing."""
+        return os.path.lexists(self.path)
+
     @classmethod
     def create(cls, runs_dir: Path, record: RunRecord) -> RunFolder:
         """The folder of `record`, made unless it exists; many processes may ask at once.
 
         Raises:
-            ResultsError: the folder cannot be made, or one of this id belongs to another run.
+            ResultsError: the folder cannot be made, or the one that is there does not tell that it is this run's.
         """
         folder = cls(Path(runs_dir).absolute() / record.run)
         if not folder.run_file.exists():
             folder._make(record)
         try:
-            present = folder.record()
+            folder.record()
         except ResultsError as error:
-            raise ResultsError(f"{folder.path}: {error}; move it away") from None
-        for name in ("study", "trial", "seed", "scale", "config", "code_version", "data_fingerprint"):
-            # Through JSON, because a tuple of the configuration comes back as a list.
-            asked = json.loads(json.dumps(getattr(record, name)))
-            if getattr(present, name) != asked:
-                raise ResultsError(f"{folder.path} belongs to another run ({name} differs); move it away")
+            raise ResultsError(f"{folder.path}: {error}; {DAMAGED}") from None
         return folder
 
     def _make(self, record: RunRecord) -> None:
@@ -256,31 +267,44 @@ class RunFolder:
             temporary.rename(self.path)  # fails if another process was first: its folder is not empty
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            if not self.run_file.exists():
-                raise ResultsError(f"cannot make {self.path} ({error.strerror}); choose another home") from None
+            if self.exists():
+                return  # another process was first, or what is there is none of ours: its record tells
+            raise ResultsError(f"cannot make {self.path} ({error.strerror}); choose another home") from None
 
     def record(self) -> RunRecord:
-        """What the run is. Raises ResultsError if run.json is missing or wrong."""
+        """What the run is. Raises ResultsError if run.json is missing, wrong, or not what this run is named by."""
         try:
             record = RunRecord.from_json(read_json(self.run_file))
+            what = (record.study, record.trial, record.seed, record.scale, record.config)
+            named = provenance.run_id(*what, record.data_fingerprint, record.code_version)
         except ValueError as error:
             raise ResultsError(f"run.json is wrong: {error}") from None
         if record.run != self.path.name:
             raise ResultsError(f"run.json is of run {record.run}, the folder of {self.path.name}")
+        if named != record.run:
+            raise ResultsError(f"run.json was changed: what it says is of run {named}, not of {record.run}")
         return record
 
     def result(self) -> RunResult:
-        """How the run ended. Raises ResultsError if result.json is missing or wrong."""
+        """How the run ended. Raises ResultsError if result.json is missing, wrong, or another run's."""
+        values = read_json(self.result_file)
+        # Those of earlier versions do not say whose they are.
+        owner = values.pop("run", self.path.name) if isinstance(values, dict) else self.path.name
+        if owner != self.path.name:
+            raise ResultsError(f"result.json is of run {owner}, the folder of {self.path.name}")
         try:
-            return RunResult.from_json(read_json(self.result_file))
+            return RunResult.from_json(values)
         except ValueError as error:
             raise ResultsError(f"result.json is wrong: {error}") from None
 
     def attempt_names(self) -> list[str]:
-        """The names of all attempts' folders, oldest first."""
+        """The names of all attempts' folders, oldest first. Raises OSError: the run's or an attempt's is no folder."""
         with os.scandir(self.path) as entries:
-            numbers = {entry.name: match[1] for entry in entries if (match := ATTEMPT_NAME.fullmatch(entry.name))}
-        return sorted(numbers, key=lambda name: int(numbers[name]))
+            found = {entry: match[1] for entry in entries if (match := ATTEMPT_NAME.fullmatch(entry.name))}
+        for entry in found:
+            if not entry.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), entry.path)
+        return [entry.name for entry in sorted(found, key=lambda entry: int(found[entry]))]
 
     def attempts(self) -> list[Attempt]:
         """All attempts, oldest first."""
@@ -334,7 +358,7 @@ class RunFolder:
 
     def finish(self, result: RunResult) -> None:
         """Record that the run is done. Nothing of the run may be written after this."""
-        write_json(self.result_file, result.to_json())
+        write_json(self.result_file, {"run": self.path.name, **result.to_json()})
 
     def set_aside(self) -> Path:
         """Move the run to runs/.set-aside/, so that the same id can run from nothing; returns where it went."""
@@ -348,25 +372,36 @@ class RunFolder:
         """The state that the files tell; `record` is this run's, where it has been read already.
 
         result.json makes a run done. Else the newest attempt decides: it failed or diverged, it lives (running), or its
-        process is gone and the run waits to be resumed (queued), as does a run never started.
+        process is gone and the run waits to be resumed (queued), as does a run never started. Whatever is amiss with
+        the files is a status too, since one odd folder is no reason to say nothing of the others.
         """
-        if self.result_file.exists():
-            try:
-                _ = record or self.record()  # without it nothing that reads runs knows whose result this is
-                self.result()
-            except ResultsError as error:
-                return RunStatus("failed", f"{error}; {DAMAGED}")
-            return RunStatus("done")
+        try:
+            return self._status(record)
+        except ResultsError as error:
+            return RunStatus("failed", f"{error}; {DAMAGED}", damaged=True)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not self.exists():
+                return RunStatus("queued")  # never started, or set aside in this very moment
+            return RunStatus("failed", f"{unreadable(error)}; {DAMAGED}", damaged=True)
+
+    def _status(self, record: RunRecord | None) -> RunStatus:
         attempts = self.attempts()
-        if not attempts:
+        newest = attempts[-1] if attempts else None
+        ended = newest is not None and newest.error_file.exists()
+        done = self.result_file.exists()
+        if newest is not None and not ended and not done and newest.is_alive():
+            return RunStatus("running")
+        if record is None:
+            self.record()  # without it nothing that reads runs knows whose result this is, nor can it go on
+        if done:
+            self.result()
+            return RunStatus("done")
+        if newest is None:
             return RunStatus("queued")
-        newest = attempts[-1]
-        if newest.error_file.exists():
+        if ended:
             try:
                 error = read_json(newest.error_file)
                 return RunStatus("diverged" if error["status"] == "diverged" else "failed", str(error["reason"]))
             except (ResultsError, KeyError, TypeError) as problem:
                 return RunStatus("failed", f"attempt {newest.number} left an unreadable error.json ({problem})")
-        if newest.is_alive():
-            return RunStatus("running")
         return RunStatus("queued", f"interrupted at attempt {newest.number}; the same command resumes it")

@@ -19,7 +19,7 @@ from studies.resources import Sizes
 from studies.runs import PlannedRun, Workspace, needed_runs
 from studies.scales import Scale
 from studies.schedule import run_on_ray
-from studies.scorecard import sync_registry, write_verdicts
+from studies.scorecard import REFRESH_SECONDS, sync_registry, write_verdicts
 
 
 @dataclass(frozen=True)
@@ -65,24 +65,23 @@ def carry_out(
     """Run what is not done, keep the database up to date meanwhile, and write the verdicts.
 
     A run that measures another brings that one along, if it is not among the request. A diverged run is a result and is
-    not tried again; a failed one is. `rerun` sets every run of the request aside and starts it from nothing. Without
-    `sizes` trials are as large as the scale says. `oom_halvings`: `studies.execution.execute`.
+    not tried again; a failed one is, unless its files are damaged. The database may lag: what keeps it back is said in
+    a line, and a later command fills it. `rerun` sets every run of the request aside and starts it from nothing.
+    Without `sizes` trials are as large as the scale says. `oom_halvings`: `studies.execution.execute`.
 
     Commands may share a workspace: each run is whose process claims it first, the others leave it and go on with the
     rest.
 
     Raises:
         ScheduleError: the request cannot be met here; nothing was started.
-        DataError, ResultsError: the corpus or the workspace cannot be used.
+        ValueError: `sizes` are of a trial that is not asked for.
+        DataError, ResultsError: the corpus or the home folder cannot be used.
     """
     blocked = sorted({run.status.reason for run in planned if run.status.status == "blocked"})
     if blocked:
         raise ScheduleError(f"scale {scale.name} cannot run here: {'; '.join(blocked)}")
-    unknown = sorted(set((sizes or Sizes()).gpus_of).difference(run.record.trial for run in planned))
-    if unknown:
-        raise ScheduleError(
-            f"--gpus-per-trial names {unknown[0]!r}, which is none of the trials asked for; see: aiayn list"
-        )
+    sizes = sizes or Sizes()
+    sizes.require_asked({run.record.trial for run in planned})
     _require_writable(workspace.home)
     asked = {run.record.run for run in planned}
     planned = _let_orphans_end([*needed_runs(planned), *planned])
@@ -90,36 +89,34 @@ def carry_out(
     to_run = [
         run
         for run in planned
-        if run.status.status in ("queued", "failed")
-        or (run.record.run in again and run.status.status in ("done", "diverged"))
+        if run.is_to_start or (run.record.run in again and run.status.status in ("done", "failed", "diverged"))
     ]
     skipped = sum(run.status.status == "done" and run.record.run not in again for run in planned)
     store = Store(workspace.home)
-    sync_registry(store)
-    jobs = [(run, (sizes or Sizes()).of(run, scale)) for run in to_run]
+    studies = ", ".join(dict.fromkeys(run.record.study for run in planned))
+    progress = Progress(f"{studies} at {scale.name}", planned, store.ingest)
+    with progress.lag.tolerated():  # that claims can be asked for meanwhile is worth a moment, and no more
+        sync_registry(Store(workspace.home, patience=REFRESH_SECONDS))
+    jobs = [(run, sizes.of(run, scale)) for run in to_run]
     if jobs:
-        studies = ", ".join(dict.fromkeys(run.record.study for run in planned))
-        progress = Progress(f"{studies} at {scale.name}", planned, store.ingest)
 
         def begin() -> None:
             if rerun:
                 for run in to_run:
                     # Another command may have begun one in the meantime; it is as new as ours would be.
-                    if run.record.run in again and run.folder.path.exists() and run.folder.status().status != "running":
+                    if run.record.run in again and run.folder.exists() and run.folder.status().status != "running":
                         run.folder.set_aside()
             progress.start()
 
-        with _ray_noise_into(workspace.home / "ray.log"):
+        with _ray_noise_into(workspace.ray_log):
             try:
                 run_on_ray(jobs, workspace, address, max_concurrent, begin, oom_halvings)
             finally:
                 progress.stop()
     outcome = _outcome(planned, skipped)
-    try:
+    with progress.lag.tolerated():
         store.ingest()
         write_verdicts(store)
-    except ResultsError as error:
-        raise ResultsError(f"{outcome.summary()}; but the database is behind: {error}") from error
     return outcome
 
 

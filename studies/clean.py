@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from results.errors import ResultsError
 from results.ingest import find_runs
 from results.run_folder import Attempt, RunFolder
 from studies.in_use import is_left_over, left_over_sessions
@@ -76,17 +75,15 @@ def remove(waste: Sequence[Waste]) -> int:
 
 
 def _of_run(folder: RunFolder, other_code: bool) -> Iterator[Waste]:
-    status, attempts = folder.status().status, folder.attempts()
-    if status == "running":
+    status = folder.status()
+    if status.status == "running" or status.damaged:  # who cannot be told what it is looks into it first
         return
-    if status == "done":
+    attempts = folder.attempts()
+    if status.status == "done":
         yield from _unnamed_files(folder, attempts)
         return
-    try:
-        code = folder.record().code_version
-    except ResultsError:  # who cannot be told what it is looks into it first
-        return
-    if status == "diverged":
+    code = folder.record().code_version
+    if status.status == "diverged":
         yield from _sized("checkpoint of a diverged run", _stale(attempts, keep=0))
     elif code != code_version():
         if other_code:
@@ -102,10 +99,7 @@ def _unnamed_files(folder: RunFolder, attempts: Sequence[Attempt]) -> Iterator[W
     """What a finished run's attempts hold that neither their layout nor the result names; of the last one, what only a
     restart would need.
     """
-    try:
-        named = {folder.path / artifact.path for artifact in folder.result().artifacts}
-    except ResultsError:
-        return
+    named = {folder.path / artifact.path for artifact in folder.result().artifacts}
     for attempt in attempts:
         own = {path for path in vars(attempt).values() if isinstance(path, Path)} - {attempt.checkpoints}
         present = _entries(attempt.path) if attempt.number < attempts[-1].number else [attempt.checkpoints]

@@ -22,9 +22,9 @@ from core.scoring.bootstrap import SAMPLES, SEED, PairedBootstrap, compare_paire
 from core.scoring.protocol import get_protocol
 from results.errors import ResultsError
 from results.records import RunRecord, Score
-from results.run_folder import RunFolder
+from results.run_folder import DAMAGED, RunFolder
 from studies.runs import Workspace
-from studies.trained import find_run
+from studies.trained import find_run, read_finished
 
 COLUMNS = ("run", "trial", "scale", "seed", "score", "low", "high", "output")
 # The chance of seeing a difference where there is none that is still called one.
@@ -190,7 +190,8 @@ def compare_runs(
         if not math.isclose(value, output.score.value, abs_tol=1e-6):
             raise ResultsError(
                 f"run {output.record.run} stored {output.score.value:.4f} by {output.score.signature}; its output "
-                f"scores {value:.4f} by {protocol.signature}: other versions are installed, or run it again"
+                f"scores {value:.4f} by {protocol.signature}: install the versions that it ran with, or run it again "
+                "with --rerun"
             )
     sentences = [protocol.sentence_scores(counts) for counts in statistics]
     gaps = np.abs(sentences[0] - sentences[1])
@@ -214,22 +215,22 @@ def compare_runs(
 
 
 def _scored_output(folder: RunFolder, split: str, metric: str) -> ScoredOutput:
-    record, result = folder.record(), folder.result()
+    record, result = read_finished(folder)
     scores = {score.name: score for score in result.scores}
     name = f"{split}_{metric}"
     if name not in scores:
         raise ValueError(f"run {record.run} has no score {name}; it has {', '.join(scores)}")
     artifacts = [each for each in result.artifacts if Path(each.path).name == f"{split}.output.txt"]
     if not artifacts:
-        raise ResultsError(f"run {record.run} kept no output of its {split} split; run it again")
+        raise ResultsError(f"run {record.run} kept no output of its {split} split; run it again with --rerun")
     file = folder.path / artifacts[0].path
     try:
         unchanged = folder.artifact("output", file) == artifacts[0]
         lines = decode_lines(file.read_bytes(), str(file))
     except OSError as error:
-        raise ResultsError(f"cannot read {file} ({error.strerror}); run {record.run} again") from None
+        raise ResultsError(f"cannot read {file} ({error.strerror}); {DAMAGED}") from None
     if not unchanged:
-        raise ResultsError(f"{file} is not what run {record.run} wrote: its checksum differs; run it again")
+        raise ResultsError(f"{file} is not what run {record.run} wrote: its checksum differs; {DAMAGED}")
     return ScoredOutput(record, scores[name], file, lines)
 
 

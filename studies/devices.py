@@ -85,9 +85,12 @@ def measured_devices(finished: Iterable[tuple[RunRecord, RunResult, Mapping[str,
     """What the finished runs of a scale reached, by the device that they ran on (`RunFolder.machine`): the median."""
     rates, overheads = defaultdict(list), defaultdict(list)
     for record, result, machine in finished:
-        if record.scale != scale.name or result.seconds <= 0 or work_of(record.config) != Training():
+        try:
+            if record.scale != scale.name or result.seconds <= 0 or work_of(record.config) != Training():
+                continue
+            config = RunConfig.from_dict(record.config)
+        except ValueError:  # of another version of this code, which knew other settings
             continue
-        config = RunConfig.from_dict(record.config)
         flops = training_flops(config.model, config.train, scale.sentence_pieces)
         name, number = _device_of(machine, scale)
         rates[name].append(flops / result.seconds / number)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import metadata
+from pathlib import Path
 
 from core.data import corpora
+from core.data.corpus import DataError
 from results.errors import ResultsError
 from results.query import query
 from results.store import Store
@@ -90,18 +93,23 @@ def _ray() -> Finding:
 
 
 def _home(workspace: Workspace) -> Finding:
-    place = workspace.home.absolute()
-    while not place.exists():
-        place = place.parent
-    ok = os.access(place, os.W_OK)
-    return Finding("home", ok, str(workspace.home.absolute()), "choose a folder that you may write with --home")
+    try:
+        # By trying: the superuser is told yes by the permissions of places that take nothing.
+        with tempfile.TemporaryDirectory(prefix=".aiayn-", dir=_nearest(workspace.home)):
+            pass
+    except OSError as error:
+        advice = "choose a folder that you may write with --home"
+        return Finding("home", False, f"{workspace.home} cannot be written ({error.strerror})", advice)
+    return Finding("home", True, str(workspace.home))
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or what is there of the path to it."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def _disk(workspace: Workspace) -> Finding:
-    place = workspace.home.absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free / 2**30
+    free = shutil.disk_usage(_nearest(workspace.home)).free / 2**30
     return Finding("disk", free >= LEAST_FREE_GIB, f"{free:.1f} GiB free", "free some space, or choose another --home")
 
 
@@ -116,8 +124,9 @@ def _database(workspace: Workspace) -> Finding:
 
 
 def _data(workspace: Workspace) -> Finding:
-    states = [f"{corpus.name}: {corpus.state(workspace.data)}" for corpus in corpora.known(workspace.data).values()]
-    return Finding("data", True, "; ".join(states))
+    damaged: list[DataError] = []
+    states = [f"{corpus.name}: {state}" for corpus, state in corpora.known(workspace.data, damaged.append)]
+    return Finding("data", not damaged, "; ".join(states), "; ".join(map(str, damaged)))
 
 
 def _kernel() -> Finding:

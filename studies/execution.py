@@ -85,10 +85,10 @@ def _claim(folder: RunFolder) -> Attempt | None:
     first_sign = math.inf
     while True:
         newest = folder.newest_number()
-        status = folder.status().status
-        if status in ("done", "diverged"):
+        status = folder.status()
+        if status.status in ("done", "diverged") or status.damaged:
             return None
-        if status == "running":
+        if status.status == "running":
             sign = folder.attempts()[-1].last_sign_of_life()
             first_sign = min(first_sign, sign)
             if sign > first_sign + ORPHAN_SECONDS + HEARTBEAT_EVERY_SECONDS:

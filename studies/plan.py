@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from typing import Any
 from core.complexity import num_parameters, training_flops
 from results.errors import ResultsError
 from results.records import RunRecord, RunResult
-from results.run_folder import RunFolder
 from studies.claim import Budget
 from studies.devices import CPU, Device, choose_device, measured_devices, stated_devices
 from studies.measurements import same_budget
@@ -25,6 +24,7 @@ from studies.prospects import LIKELY, Prospect, prospects
 from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.study import Study
+from studies.survey import finished_runs
 
 # As core.checkpoint keeps them: the newest two and the best. One more is being written.
 KEPT_CHECKPOINTS = 3
@@ -45,9 +45,10 @@ class Job:
 class Line:
     """What one study of the plan takes, or all of them (`total`).
 
-    `runs` are asked for, `done` of them are there and skipped, `blocked` lack something; `to_run` are all that are not
-    done, blocked ones too, and the rest of the line is about these. `other_code` of the runs asked for exist as made by
-    other code. `device_hours` are of one device, `disk_bytes` what is kept at the end.
+    `runs` are asked for: `done` of them are there and skipped, `blocked` lack something, `to_run` would be started. The
+    rest of the line is the price of both of these, since whoever asks for it has not yet got what is lacking.
+    `other_code` of them exist as made by other code. `device_hours` are of one device, `disk_bytes` what is kept at the
+    end.
     """
 
     study: str
@@ -106,17 +107,20 @@ def schedule(jobs: Sequence[Job], capacity: int) -> float:
     for job in jobs:
         if job.devices > capacity:
             raise ValueError(f"a trial asks for {job.devices} devices and there are {capacity}; it would wait forever")
-    waiting, free, now = list(jobs), capacity, 0.0
+    # By size, each in order: of one size only the first can be next, so that thousands of jobs take no time.
+    waiting: dict[int, deque[tuple[int, float]]] = {}
+    for place, job in enumerate(jobs):
+        waiting.setdefault(job.devices, deque()).append((place, job.seconds))
+    free, now = capacity, 0.0
     running: list[tuple[float, int]] = []
     while waiting or running:
-        still_waiting = []
-        for job in waiting:
-            if job.devices <= free:
-                free -= job.devices
-                heapq.heappush(running, (now + job.seconds, job.devices))
-            else:
-                still_waiting.append(job)
-        waiting = still_waiting
+        while fitting := [devices for devices in waiting if devices <= free]:
+            devices = min(fitting, key=lambda devices: waiting[devices][0])
+            _, seconds = waiting[devices].popleft()
+            if not waiting[devices]:
+                del waiting[devices]
+            free -= devices
+            heapq.heappush(running, (now + seconds, devices))
         now, devices = heapq.heappop(running)
         free += devices
     return now
@@ -156,7 +160,7 @@ def make_plan(
     finished = list(_finished(workspace))
     measured = measured_devices(finished, scale)
     everything = [run for _, runs in requested for run in runs]
-    to_run = _to_run(everything)
+    to_pay = _to_pay(everything)
     device = choose_device([*measured, *stated_devices()], device_type, "float32", on_gpus)
     made = {(record.study, record.trial, record.seed, record.scale) for record, *_ in finished}
     return Plan(
@@ -168,10 +172,10 @@ def make_plan(
         price=price,
         lines=tuple(_line(study.name, runs, scale, device, price, made) for study, runs in requested if runs),
         total=_line("total", everything, scale, device, price, made),
-        wall_hours=_wall_hours(to_run, scale, device, per_trial, capacity),
-        peak_disk_bytes=peak_disk(to_run, capacity // per_trial),
+        wall_hours=_wall_hours(to_pay, scale, device, per_trial, capacity),
+        peak_disk_bytes=peak_disk(to_pay, capacity // per_trial),
         alternatives=tuple(
-            _alternative(other, to_run, scale, per_trial, capacity)
+            _alternative(other, to_pay, scale, per_trial, capacity)
             for other in (*measured, *stated_devices())
             if (other.type == CPU) != on_gpus
         ),
@@ -186,11 +190,9 @@ def _finished(workspace: Workspace) -> Iterator[tuple[RunRecord, RunResult, Mapp
     """The workspace's finished runs and what they ran on, whatever code made them; what cannot be read, `aiayn status`
     tells.
     """
-    for path in sorted(workspace.runs.glob("[0-9a-f]*")):
-        folder = RunFolder(path)
-        with suppress(ResultsError):
-            if folder.result_file.exists():
-                yield folder.record(), folder.result(), folder.machine()
+    for folder in finished_runs(workspace):
+        with suppress(ResultsError, OSError):
+            yield folder.record(), folder.result(), folder.machine()
 
 
 def _flops(run: PlannedRun, scale: Scale) -> float:
@@ -204,8 +206,8 @@ def _device_seconds(run: PlannedRun, scale: Scale, device: Device) -> float:
     return _flops(run, scale) / device.flops * device.overhead
 
 
-def _to_run(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    return [run for run in runs if run.status.status != "done"]
+def _to_pay(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    return [run for run in runs if run.is_to_start or run.status.status == "blocked"]
 
 
 def _line(
@@ -216,22 +218,23 @@ def _line(
     price: float | None,
     made: Collection[tuple[str, str, int, str]],
 ) -> Line:
-    to_run = _to_run(runs)
-    hours = sum(_device_seconds(run, scale, device) for run in to_run) / 3600
+    to_pay = _to_pay(runs)
+    blocked = sum(run.status.status == "blocked" for run in runs)
+    hours = sum(_device_seconds(run, scale, device) for run in to_pay) / 3600
     return Line(
         study=name,
         trials=len({(run.record.study, run.record.trial) for run in runs}),
         runs=len(runs),
-        done=len(runs) - len(to_run),
-        blocked=sum(run.status.status == "blocked" for run in runs),
+        done=sum(run.status.status == "done" for run in runs),
+        blocked=blocked,
         other_code=sum(
-            (run.record.study, run.record.trial, run.record.seed, run.record.scale) in made for run in to_run
+            (run.record.study, run.record.trial, run.record.seed, run.record.scale) in made for run in to_pay
         ),
-        to_run=len(to_run),
-        updates=sum(run.config.train.train_steps for run in to_run if run.trains),
-        flops=sum(_flops(run, scale) for run in to_run),
+        to_run=len(to_pay) - blocked,
+        updates=sum(run.config.train.train_steps for run in to_pay if run.trains),
+        flops=sum(_flops(run, scale) for run in to_pay),
         device_hours=hours,
-        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_run if run.trains),
+        disk_bytes=sum(BYTES_PER_PARAMETER * num_parameters(run.config.model) for run in to_pay if run.trains),
         money=None if price is None else hours * price,
     )
 
@@ -289,6 +292,10 @@ def _notes(
     blocked = Counter(run.status.reason for _, runs in requested for run in runs if run.status.status == "blocked")
     for reason, number in blocked.items():
         yield f"blocked: {number} runs, {reason}; their price is in the plan"
+    damaged = [run for _, runs in requested for run in runs if run.status.damaged]
+    if damaged:
+        first = damaged[0]
+        yield f"damaged, so not to run: {len(damaged)} runs, such as {first.record.run}: {first.status.reason}"
     idle = [study.name for study, _ in requested if not study.trials]
     if idle:
         yield f"no runs of {', '.join(idle)}: their claims are computed, quoted, or await trials of a later version"
@@ -455,8 +462,10 @@ def summary(plan: Plan) -> str:
     """The plan in a sentence."""
     total = plan.total
     money = "" if total.money is None else f", {total.money:,.0f} of money at {plan.price:g} an hour"
+    blocked = f", and {total.blocked} that are blocked," if total.blocked else ""
     return (
-        f"{total.runs} runs, {total.done} done and skipped; to run: {total.to_run} with {total.updates:,} updates and "
+        f"{total.runs} runs, {total.done} done and skipped; to run: {total.to_run}{blocked} with {total.updates:,} "
+        "updates and "
         f"{total.flops:.2e} FLOPs: {_amount(total.device_hours)} device-hours, {_duration(plan.wall_hours)} on "
         f"{plan.devices} ({plan.devices_per_trial} a trial), at most {_bytes(plan.peak_disk_bytes)} of disk{money}"
     )

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,6 @@ class RunState:
 
 def read_state(run: PlannedRun) -> RunState:
     """Where a run stands now."""
-    if not run.folder.path.exists():
-        return RunState(run, "queued", "")
     status = run.folder.status()
     if status.status != "running":
         return RunState(run, status.status, status.reason)
@@ -85,7 +83,7 @@ def _newest_rows(attempt: Attempt) -> Iterator[dict[str, Any]]:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _TAIL_BYTES))
             lines = file.read().split(b"\n")
-    except FileNotFoundError:
+    except OSError:  # none yet, or no file that can be read, which the trial itself will tell
         return
     for line in reversed(lines):
         try:
@@ -123,16 +121,34 @@ def format_seconds(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+class Lag:
+    """What keeps the database, a copy of the run folders, behind them: it stops no run, and is said when it is new."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    @contextmanager
+    def tolerated(self) -> Iterator[None]:
+        """A look at the database that may fail: then a line says why."""
+        try:
+            yield
+            self._said = ""
+        except ResultsError as error:
+            if str(error) != self._said:
+                self._said = str(error)
+                print(f"the database falls behind: {error}", file=sys.stderr, flush=True)
+
+
 class Progress:
     """Watches runs from a thread until stopped: shows them, and keeps the database up to date through `ingest`."""
 
     def __init__(self, title: str, runs: Sequence[PlannedRun], ingest: Callable[[], object]) -> None:
         self.title, self._runs, self._ingest = title, runs, ingest
         self.states: list[RunState] = []
+        self.lag = Lag()
         self._stop_asked = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._error: Exception | None = None
-        self._behind = ""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -157,23 +173,12 @@ class Progress:
                 while not self._stop_asked.wait(POLL_SECONDS):
                     self._poll(show)
                     if time.monotonic() - last_ingest > INGEST_EVERY_SECONDS:
-                        self._try_to_ingest()
+                        with self.lag.tolerated(), suppress(BusyError):  # the next round will do as well
+                            self._ingest()
                         last_ingest = time.monotonic()
                 self._poll(show)
         except Exception as error:  # noqa: BLE001 - carried to the main thread, which raises it in `stop`
             self._error = error
-
-    def _try_to_ingest(self) -> None:
-        """The database is a copy of the run folders: what keeps it behind stops no run, and is said when it is new."""
-        try:
-            self._ingest()
-            self._behind = ""
-        except BusyError:  # a reader may hold it for long; the next round will do as well
-            pass
-        except ResultsError as error:
-            if str(error) != self._behind:
-                self._behind = str(error)
-                print(f"the database falls behind: {error}", file=sys.stderr, flush=True)
 
     def _poll(self, show: Callable[[Progress, Sequence[RunState]], None]) -> None:
         before = self.states

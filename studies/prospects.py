@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -157,7 +157,8 @@ def _made_up(claim: Claim, scale: Scale, truth: float | NDArray, num_seeds: int,
 
     spread = _spread(claim, scale)
     noise = random.normal(0.0, spread.sd, (NUM_STUDIES, num_seeds))
-    return estimate(np.asarray(truth)[..., None, None] + noise, spread, skew_cancels=len(claim.trials) == 2)
+    around_zero = estimate(noise, spread, skew_cancels=len(claim.trials) == 2)
+    return replace(around_zero, mean=np.asarray(truth)[..., None] + around_zero.mean)
 
 
 def _smallest_difference(claim: Claim, scale: Scale, num_seeds: int, family: int) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from studies.runs import PlannedRun
@@ -71,6 +71,14 @@ class Sizes:
                 raise ValueError(f"--gpus-per-trial has two numbers for {trial or 'all trials'}; give one")
             gpus[trial] = int(number)
         return cls(gpus.pop("", None), gpus, cpu_ranks)
+
+    def require_asked(self, trials: Collection[str]) -> None:
+        """Raise ValueError where a single trial's number is of none of these, which are asked for."""
+        unknown = sorted(set(self.gpus_of).difference(trials))
+        if unknown:
+            raise ValueError(
+                f"--gpus-per-trial names {unknown[0]!r}, which is none of the trials asked for; see: aiayn list"
+            )
 
     def of(self, run: PlannedRun, scale: Scale) -> Resources:
         """A run's. One that trains nothing looks at a model, for which a rank on cores does."""

@@ -6,6 +6,7 @@ Needs neither torch nor ray: listing, planning and asking for the state answer a
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from core.config import DataConfig, RunConfig
 from results import provenance
+from results.database import lock_file
 from results.records import RunRecord
 from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
@@ -24,7 +26,7 @@ from studies.work import TRAINING, TRAINS, Work
 if TYPE_CHECKING:
     from core.data.corpus import Corpus
 
-MOST_SEEDS = 10_000
+MOST_SEEDS = 1_000
 _ROOT = Path(__file__).resolve().parent.parent
 # What of this folder decides a run's numbers; the engine does as a whole.
 CARRYING_OUT = ("execution.py", "scoring.py", "trial.py")
@@ -34,18 +36,30 @@ CARRYING_OUT = ("execution.py", "scoring.py", "trial.py")
 class Workspace:
     """A workspace's places, all below `home`, which is made absolute: Ray's workers run in folders of their own.
 
-    None of them need exist; ValueError where a file is in the place of one, before any work is put into it.
+    None of them need exist. ValueError, before any work is put into it, where one cannot be: its name is no UTF-8 or
+    too long, or a file is in the place of a folder, or a folder in that of a file.
     """
 
     home: Path
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "home", self.home.absolute())
-        for folder in (self.home, self.runs, self.data):
-            if os.path.exists(folder) and not os.path.isdir(folder):
-                raise ValueError(
-                    f"{folder} is a file where a folder is meant; move it away, or name another home with --home"
-                )
+        folders = (self.home, self.runs, self.data, self.ray, self.site)
+        files = (self.database, lock_file(self.database), self.ray_log)
+        for meant, places in (("folder", folders), ("file", files)):
+            for place in places:
+                try:
+                    os.fspath(place).encode()  # or neither DuckDB nor Ray can name it
+                    found = "folder" if stat.S_ISDIR(place.stat().st_mode) else "file"
+                except (FileNotFoundError, PermissionError):  # none yet, or whoever needs it will be told
+                    continue
+                except (OSError, UnicodeEncodeError) as error:
+                    why = error.strerror if isinstance(error, OSError) else "its name is no UTF-8"
+                    raise ValueError(f"nothing can be at {place} ({why}); name another home with --home") from None
+                if found != meant:
+                    raise ValueError(
+                        f"{place} is a {found} where a {meant} is meant; move it away, or name another home with --home"
+                    )
 
     @property
     def runs(self) -> Path:
@@ -66,6 +80,11 @@ class Workspace:
     def ray(self) -> Path:
         """What Ray Tune keeps for the time of a command."""
         return self.home / "ray"
+
+    @property
+    def ray_log(self) -> Path:
+        """What Ray's processes print, of all commands."""
+        return self.home / "ray.log"
 
     @property
     def site(self) -> Path:
@@ -91,6 +110,11 @@ class PlannedRun:
     def trains(self) -> bool:
         """Whether it costs a training."""
         return isinstance(self.work, TRAINS)
+
+    @property
+    def is_to_start(self) -> bool:
+        """Whether a command that asks for it starts it: what has diverged or is damaged only runs again on demand."""
+        return self.status.status in ("queued", "failed") and not self.status.damaged
 
 
 @cache
@@ -153,6 +177,14 @@ def data_fingerprint(config: RunConfig, cache_dir: Path) -> str:
     return corpora.get_pairs(config.data, cache_dir).fingerprint(cache_dir, (config.data.src, config.data.tgt))
 
 
+def require_seeds(number: int) -> None:
+    """Raise ValueError unless so many seeds can be planned."""
+    if number < 1:
+        raise ValueError(f"{number} seeds: at least 1 is needed")
+    if number > MOST_SEEDS:
+        raise ValueError(f"{number} seeds: at most {MOST_SEEDS:,} are planned at once")
+
+
 def plan_runs(
     study: Study, scale: Scale, num_seeds: int, workspace: Workspace, trials: Sequence[str] = ()
 ) -> list[PlannedRun]:
@@ -169,10 +201,7 @@ def plan_runs(
         ValueError: an unknown trial, fewer than one seed, or more than MOST_SEEDS.
         DataError: the corpus's files are not as they should be.
     """
-    if num_seeds < 1:
-        raise ValueError(f"{num_seeds} seeds: at least 1 is needed")
-    if num_seeds > MOST_SEEDS:
-        raise ValueError(f"{num_seeds} seeds: at most {MOST_SEEDS:,} are planned at once")
+    require_seeds(num_seeds)
     chosen = [study.trial(name) for name in dict.fromkeys(trials)] or list(study.trials)
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
@@ -190,8 +219,9 @@ def plan_runs(
         if work.measures is not None:
             other, name = work.measures
             needed = plan_runs(get_study(other), scale, num_seeds, workspace, [name])
+        plain = config.to_dict()
         for seed, needs in enumerate(needed, start=1):
-            stored = config.to_dict() | work.to_config(needs and needs.record.run)
+            stored = plain | work.to_config(needs and needs.record.run)
             run = provenance.run_id(study.name, trial.name, seed, at.name, stored, fingerprint, code_version())
             record = RunRecord(
                 run=run,
@@ -205,10 +235,7 @@ def plan_runs(
                 provenance=_provenance(),
             )
             folder = RunFolder(workspace.runs / run)
-            if missing:
-                status = RunStatus("blocked", missing)
-            else:
-                status = folder.status() if folder.path.exists() else RunStatus("queued")
+            status = RunStatus("blocked", missing) if missing else folder.status()
             planned.append(PlannedRun(record, config, folder, status, work, needs))
     return planned
 

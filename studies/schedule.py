@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from core.complexity import training_flops
 from core.data.corpora import get_pairs
 from core.data.prepare import prepare
+from results.errors import ResultsError
 from results.records import RunRecord
 from results.run_folder import RunFolder
 from studies.in_use import in_use
@@ -136,10 +137,11 @@ def _record_deaths(workspace: Workspace, failures: Sequence[tune.Result]) -> Non
     """Write down why a run ended whose process did not live, or never came, to do so itself."""
     for result in failures:
         record = RunRecord.from_json(result.config["job"]["record"])
-        folder = RunFolder.create(workspace.runs, record)  # it may have died before it could make one
-        # One that runs is another command's by now, or an orphan's for a moment more.
-        if folder.status().status == "queued":
-            with suppress(OSError):  # on a full disk the run stays interrupted
+        # On a full disk the run stays interrupted; of a folder that is damaged its status tells.
+        with suppress(OSError, ResultsError):
+            folder = RunFolder.create(workspace.runs, record)  # it may have died before it could make one
+            # One that runs is another command's by now, or an orphan's for a moment more.
+            if folder.status().status == "queued":
                 attempts = folder.attempts()
                 attempt = attempts[-1] if attempts else folder.claim_attempt()
                 attempt.fail(_cause_of_death(str(result.error)))

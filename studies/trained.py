@@ -13,6 +13,7 @@ from results.errors import ResultsError
 from results.records import RunRecord, RunResult
 from results.run_folder import DAMAGED, RunFolder
 from studies.runs import Workspace
+from studies.survey import finished_runs
 from studies.work import TRAINS, work_of
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def find_run(workspace: Workspace, name: str) -> RunFolder:
     Raises:
         ValueError: no finished run, or several, of that name.
     """
-    folders = [RunFolder(path) for path in sorted(workspace.runs.glob("[0-9a-f]*")) if (path / "result.json").exists()]
+    folders = list(finished_runs(workspace))
     study, slash, trial = name.partition("/")
     if slash:
         of_trial = []
         for folder in folders:
-            with suppress(ResultsError):  # a damaged run is told by `aiayn status`, and is no reason to refuse another
+            with suppress(ResultsError):  # as `finished_runs` passes over what cannot be read
                 if (folder.record().study, folder.record().trial) == (study, trial):
                     of_trial.append((folder.result().finished, folder))
         if not of_trial:
@@ -64,16 +65,23 @@ def load_finished(record: RunRecord, workspace: Workspace) -> TrainedRun:
     """
     work = record.config["work"]
     source = RunFolder(workspace.runs / work["run"])
-    status = source.status() if source.path.exists() else None
-    if status is None or status.status != "done":
-        state = (
-            "was not begun" if status is None else f"is {status.status}" + f" ({status.reason})" * bool(status.reason)
-        )
+    status = source.status()
+    if status.status != "done":
+        begun = f"is {status.status}" + f" ({status.reason})" * bool(status.reason)
+        state = begun if source.exists() else "was not begun"
         raise ValueError(
             f"it measures {work['study']}/{work['trial']} seed {record.seed} ({source.path.name}), which {state}; "
             "when that is done, start the command again"
         )
     return load_run(source)
+
+
+def read_finished(folder: RunFolder) -> tuple[RunRecord, RunResult]:
+    """What a finished run is and how it ended. Raises ResultsError, with what to do, where a file is damaged."""
+    try:
+        return folder.record(), folder.result()
+    except ResultsError as error:
+        raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
 
 
 def load_run(folder: RunFolder) -> TrainedRun:
@@ -85,10 +93,7 @@ def load_run(folder: RunFolder) -> TrainedRun:
     from core.architectures import build_model
     from core.checkpoint import load_payload
 
-    try:
-        record, result = folder.record(), folder.result()
-    except ResultsError as error:
-        raise ResultsError(f"run {folder.path.name}: {error}; {DAMAGED}") from error
+    record, result = read_finished(folder)
     work = record.config.get("work")
     if work is not None and not isinstance(work_of(record.config), TRAINS):
         other = f"measures a run and has no model; name that run: {work['run']}" if work.get("run") else "has no model"

@@ -15,6 +15,7 @@ import pytest
 import typer
 
 import aiayn
+from core.data.report import Report
 from results.run_folder import RunFolder
 from studies.claim import Claim
 from studies.registry import STUDIES
@@ -210,7 +211,9 @@ def test_plan_of_all_studies_at_paper_scale_has_a_price_to_hand_on(cli: Cli) -> 
     page = cli("plan", *arguments, "--markdown").stdout.decode()
     assert "| table2 | 4 | 12 | 0 | 12 |" in page
     assert sum(line.startswith("| --- |") for line in page.splitlines()) == 3
-    assert f"{num_runs} runs, 0 done and skipped; to run: {num_runs}" in page
+    to_run, blocked = (plan["total"][what] for what in ("to_run", "blocked"))
+    assert to_run + blocked == num_runs
+    assert f"{num_runs} runs, 0 done and skipped; to run: {to_run}, and {blocked} that are blocked, with" in page
 
 
 def test_plan_of_a_study_without_runs_says_so(cli: Cli) -> None:
@@ -348,6 +351,28 @@ def test_file_where_a_folder_is_meant_is_refused_at_once(
     assert re.fullmatch(rf"{home / place} is a file where a folder is meant; move it away, or .* --home\n", message)
 
 
+def test_a_damaged_corpus_of_ones_own_hides_no_other(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = tmp_path / "data" / "own" / "letters" / "corpus.json"
+    record.parent.mkdir(parents=True)
+    record.write_bytes(b"\xff garbage")
+    for arguments, code, words in (
+        (["list"], 0, "grammar"),
+        (["check"], 2, "grammar"),
+        (["check", "grammar"], 0, "grammar"),
+        (["check", "letters"], 2, ""),
+    ):
+        monkeypatch.setattr("core.data.check.check", lambda corpus, *_: [Report(corpus.name, "", (), ())])
+        monkeypatch.setattr(sys, "argv", ["aiayn", "data", *arguments, "--home", str(tmp_path)])
+        with pytest.raises(SystemExit) as end:
+            aiayn.main()
+        out, message = capsys.readouterr()
+        assert (end.value.code or 0) == code
+        assert words in out
+        assert ("aiayn data remove letters" in message) == (arguments != ["check", "grammar"])
+
+
 def test_database_that_is_none_is_refused_and_can_be_rebuilt(cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "workspace"
     home.mkdir()
@@ -403,7 +428,7 @@ def write_corpus(root: Path, change: Callable[[str, list[bytes]], list[bytes] | 
 
 
 BROKEN = {
-    "a file missing": (lambda name, lines: None if name == "train.en.gz" else lines, "train.en.gz is missing"),
+    "a file missing": (lambda name, lines: None if name == "train.en.gz" else lines, "train.en.gz missing"),
     "a line missing": (lambda name, lines: lines[1:] if name == "train.en.gz" else lines, "29000"),
     "no UTF-8": (
         lambda name, lines: [*lines[:4], b"\xff", *lines[5:]] if name == "train.en.gz" else lines,

@@ -276,7 +276,7 @@ def test_name_that_is_too_long_for_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_more_seeds_than_anyone_can_plan_are_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at most 10,000"):
+    with pytest.raises(ValueError, match="at most 1,000"):
         plan_runs(get_study("table3"), get_scale("smoke"), MOST_SEEDS + 1, Workspace(tmp_path))
 
 

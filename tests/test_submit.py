@@ -138,6 +138,10 @@ def test_a_job_that_failed_is_told_and_ends_with_1(
         ("submit table3 --trial nonsense --dashboard u --home /a", "no trial 'nonsense'"),
         ("submit --dashboard u --home /a --scale huge", "no scale 'huge'"),
         ("submit --dashboard u --home /a --gpus-per-trial some", "--gpus-per-trial 'some'"),
+        ("submit --dashboard u --home /a --seeds 0", "0 seeds: at least 1 is needed"),
+        ("submit --dashboard u --home /a --seeds 99999", "99999 seeds: at most"),
+        ("submit --dashboard u --home /a --gpus-per-trial nosuch=3", "--gpus-per-trial names 'nosuch'"),
+        ("submit table3 --trial h1 --dashboard u --home /a --gpus-per-trial base=3", "none of the trials asked for"),
         ("status --follow", "--job, --follow and --cancel are about a cluster's jobs"),
     ],
 )

@@ -88,9 +88,9 @@ def test_settings_are_used(translate: Translate):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--beam", "5000"], "beam_size=5000 must lie between 1 and 1,000"),
-        (["--alpha", "-1"], "length_penalty=-1.0 must lie in [0, 10]"),
-        (["--alpha", "nan"], "length_penalty=nan must lie in [0, 10]"),
+        (["--beam", "5000"], "--beam 5000 must lie between 1 and 1,000"),
+        (["--alpha", "-1"], "--alpha -1.0 must lie in [0, 10]"),
+        (["--alpha", "nan"], "--alpha nan must lie in [0, 10]"),
         (["--extra", "0"], "'--extra'"),
         (["wide.txt", "-o", "out.txt"], "wide.txt line 1 has a NUL byte"),
         (["bad.txt", "-o", "out.txt"], "bad.txt line 2 is not UTF-8"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from core.config import DataConfig
 from core.data import own_corpora
-from core.data.corpus import Corpus, PairCorpus, require_name
+from core.data.corpus import Corpus, DataError, PairCorpus, State, local_root, require_name
 from core.data.generated_corpus import GRAMMAR
 from core.data.multi30k import MULTI30K
 from core.data.tree_sequences import TreeFormat
@@ -24,13 +24,23 @@ TREEBANKS: Mapping[str, Treebank] = {
 }
 
 
-def known(cache_dir: Path) -> Mapping[str, Corpus]:
-    """All corpora by name: this project's, then those that a person added to the workspace of this data folder.
+def known(cache_dir: Path, on_damage: Callable[[DataError], object]) -> Iterator[tuple[Corpus, State]]:
+    """All corpora and where they stand: this project's, then those that a person added to this data folder.
+
+    One of which the record here is damaged is left out and told to `on_damage`, with what to do.
 
     Raises:
-        DataError: what was written down of an added corpus is damaged.
+        DataError: AIAYN_DATA names no folder, which is amiss with all of them.
     """
-    return {**CORPORA, **{name: own_corpora.load(cache_dir, name) for name in own_corpora.names(cache_dir)}}
+    local_root()
+    for name in (*CORPORA, *own_corpora.names(cache_dir)):
+        try:
+            corpus = get(name, cache_dir)
+            state = corpus.state(cache_dir)
+        except DataError as error:
+            on_damage(error)
+        else:
+            yield corpus, state
 
 
 def get(name: str, cache_dir: Path) -> Corpus:

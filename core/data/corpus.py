@@ -102,6 +102,10 @@ class Corpus(ABC):
 
         Reads no text, so that a plan at any scale answers at once.
         """
+        state = self.state(cache_dir, languages)
+        # Elsewhere what is missing is downloaded; a person's folder is never written to.
+        if state.kind == "incomplete" and state.folder == local_folder(self.name):
+            return f"corpus {self.name} is {state}; copy it there, or unset AIAYN_DATA to download it"
         return None
 
     @abstractmethod
@@ -165,19 +169,20 @@ class PairCorpus(Corpus):
         """Raise ValueError, with what is there, unless the corpus has this split in these two languages."""
 
 
-def local_folder(name: str) -> Path | None:
-    """A corpus' folder inside the one that AIAYN_DATA names; None where that is unset or holds no such folder.
-
-    Raises:
-        DataError: AIAYN_DATA names no folder.
-    """
+def local_root() -> Path | None:
+    """The folder that AIAYN_DATA names; None where that is unset. Raises DataError where it names no folder."""
     root = os.environ.get("AIAYN_DATA")
     if not root:
         return None
     if not Path(root).is_dir():
         raise DataError(f"AIAYN_DATA={root} is not a folder; correct it, or unset it to download what is needed")
-    folder = Path(root) / name
-    return folder if folder.is_dir() else None
+    return Path(root)
+
+
+def local_folder(name: str) -> Path | None:
+    """A corpus' folder inside `local_root`, with its errors; None where there is no such folder."""
+    root = local_root()
+    return root / name if root is not None and (root / name).is_dir() else None
 
 
 def require_name(name: str, known: Mapping[str, object] | tuple[str, ...], complaint: str) -> None:

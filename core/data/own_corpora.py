@@ -78,7 +78,7 @@ def load(cache_dir: Path, name: str) -> OwnCorpus:
             folder=folder,
             manifest=manifest,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, StopIteration) as error:
         raise DataError(f"{path} cannot be read ({error}); {remedy}") from error
 
 

@@ -103,7 +103,7 @@ def test_a_configuration_survives_json():
 def test_unknown_names_in_a_saved_configuration_are_refused():
     values = RunConfig(paper_base(), DATA).to_dict()
     values["model"]["num_haeds"] = 4
-    with pytest.raises(TypeError, match="num_haeds"):
+    with pytest.raises(ValueError, match="num_haeds"):
         RunConfig.from_dict(values)
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_folder_of_another_run_is_refused(workspace) -> None:
     folder = workspace.create()
     values = json.loads(folder.run_file.read_text())
     folder.run_file.write_text(json.dumps({**values, "seed": 9}))
-    with pytest.raises(ResultsError, match="another run \\(seed differs\\)"):
+    with pytest.raises(ResultsError, match=r"of run [0-9a-f]{12}, not of .*--rerun"):
         workspace.create()
 
 
@@ -87,6 +88,61 @@ def test_broken_result_is_no_success(workspace) -> None:
     folder.result_file.write_text('{"status": "done", "sec')
     assert folder.status().status == "failed"
     assert "result.json cannot be read" in folder.status().reason
+
+
+def test_result_of_another_run_is_no_result_and_one_that_names_none_is_read(workspace) -> None:
+    h1, h16 = workspace.add_run(trial="h1"), workspace.add_run(trial="h16")
+    own = json.loads(h16.result_file.read_text())
+    h16.result_file.write_bytes(h1.result_file.read_bytes())
+    assert h16.status().status == "failed"
+    assert h16.status().reason.startswith(f"result.json is of run {h1.path.name}, the folder of {h16.path.name}; put")
+    del own["run"]  # as earlier versions wrote it
+    h16.result_file.write_text(json.dumps(own))
+    assert h16.status() == RunStatus("done")
+
+
+def _cut(file: str) -> Callable[[RunFolder], object]:
+    return lambda folder: (folder.path / file).write_text("{")
+
+
+def _change_config(folder: RunFolder) -> None:
+    values = json.loads(folder.run_file.read_text())
+    folder.run_file.write_text(json.dumps(values | {"config": {"vocab": 5}}))
+
+
+def _file_for_folder(folder: RunFolder) -> None:
+    folder.path.rename(folder.path.with_name(".away"))
+    folder.path.touch()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_cut("run.json"), "run.json cannot be read"),
+        (_cut("result.json"), "result.json cannot be read"),
+        (lambda folder: folder.run_file.unlink(), "run.json is missing"),
+        (_change_config, "run.json was changed: what it says is of run "),
+        (lambda folder: (folder.path / "attempt-002").touch(), "attempt-002 cannot be read (Not a directory)"),
+        (_file_for_folder, "cannot be read (Not a directory)"),
+    ],
+)
+def test_whatever_is_amiss_is_a_status_with_what_to_do(workspace, damage, words: str) -> None:
+    folder = workspace.add_run()
+    damage(folder)
+    status = folder.status()
+    assert (status.status, status.damaged) == ("failed", True)
+    assert words in status.reason
+    assert status.reason.endswith("; put the original file back, or run it again with --rerun")
+
+
+def test_a_folder_that_may_not_be_read_is_a_failed_run(workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = workspace.add_run()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("results.run_folder.os.scandir", refuse)
+    assert folder.status().reason.startswith(f"{folder.path.name} cannot be read (Permission denied); put the original")
 
 
 def test_older_attempt_learns_that_it_was_replaced(workspace) -> None:

@@ -231,15 +231,17 @@ def test_an_output_that_is_gone_or_changed_is_refused(damaged: Workspace) -> Non
     file = pair[1].attempts()[0].path / "dev.output.txt"
     text = file.read_text()
     file.write_text(text.replace("falsch", "richtig", 1))
-    with pytest.raises(ResultsError, match=r"dev\.output\.txt is not what run .* wrote: its checksum differs"):
+    with pytest.raises(
+        ResultsError, match=r"output\.txt is not what run .* wrote: its checksum differs; put .* --rerun"
+    ):
         compare(damaged)
     file.unlink()
-    with pytest.raises(ResultsError, match=r"cannot read .*dev\.output\.txt \(No such file"):
+    with pytest.raises(ResultsError, match=r"cannot read .*dev\.output\.txt \(No such file.*\); put .* --rerun"):
         compare(damaged)
     compare(damaged, "test")
     result = pair[1].result()
     pair[1].finish(replace(result, artifacts=()))
-    with pytest.raises(ResultsError, match="kept no output of its test split"):
+    with pytest.raises(ResultsError, match="kept no output of its test split; run it again with --rerun"):
         compare(damaged, "test")
 
 

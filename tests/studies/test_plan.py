@@ -111,6 +111,15 @@ def test_finished_runs_give_the_machines_rate(workspace: Workspace, pretend: Pre
     assert measured_devices(finished, SMALL) == []
 
 
+@pytest.mark.parametrize("config", [{"vocab": 5}, {"work": {"kind": "Weighing"}}])
+def test_runs_of_another_version_give_no_rate_and_stop_no_plan(
+    workspace: Workspace, pretend: Pretend, config: dict[str, object]
+) -> None:
+    (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
+    result = pretend(run).result()
+    assert measured_devices([(replace(run.record, config=config), result, {})], SMOKE) == []
+
+
 def test_the_rate_is_of_one_device_however_many_ranks_a_run_had(workspace: Workspace, pretend: Pretend) -> None:
     (run,) = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))
     pretend(run, {"dev_ppl": 9.0})
@@ -155,7 +164,7 @@ def test_plan_adds_up(workspace: Workspace) -> None:
         assert getattr(plan.total, field) == sum(getattr(line, field) for line in plan.lines), field
     for field in ("flops", "device_hours", "money"):
         assert getattr(plan.total, field) == pytest.approx(sum(getattr(line, field) for line in plan.lines)), field
-    assert (plan.total.runs, plan.total.to_run) == (72, 72)
+    assert (plan.total.runs, plan.total.to_run, plan.total.blocked) == (72, 0, 72)
     assert plan.total.updates == 3 * (2 * 400_000 + 19 * 100_000 + 300_000)
     assert plan.total.money == pytest.approx(2.0 * plan.total.device_hours)
     assert plan.total.device_hours == pytest.approx(plan.total.flops / plan.device.flops / 3600)
@@ -208,7 +217,17 @@ def test_runs_that_other_code_made_are_counted_and_made_again(
 def test_damaged_run_folder_does_not_stop_a_plan(workspace: Workspace, pretend: Pretend) -> None:
     folder = pretend(plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))[0], {"dev_ppl": 9.0})
     folder.result_file.write_text("{")
-    assert planned(workspace, table3.STUDY).total.to_run == 20
+    plan = planned(workspace, table3.STUDY)
+    assert (plan.total.done, plan.total.to_run) == (0, 19)
+    (note,) = (note for note in plan.notes if note.startswith("damaged"))
+    assert note.startswith(f"damaged, so not to run: 1 runs, such as {folder.path.name}: result.json cannot be read")
+
+
+def test_what_run_would_not_start_is_not_to_run(workspace: Workspace, pretend: Pretend) -> None:
+    base, h1 = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base", "h1"))
+    pretend(base, failure=("loss nan", "diverged"))
+    pretend(h1, failure=("no memory", "failed"))
+    assert planned(workspace, table3.STUDY).total.to_run == 19
 
 
 def test_fewer_gpus_than_a_trial_asks_for_are_planned_for_and_told(workspace: Workspace) -> None:
@@ -242,7 +261,7 @@ def test_studies_without_runs_are_named(workspace: Workspace) -> None:
 
 def test_blocked_runs_have_a_price_and_say_what_is_missing(workspace: Workspace) -> None:
     plan = planned(workspace, table3.STUDY, scale=PAPER)
-    assert plan.total.blocked == plan.total.to_run == 20
+    assert (plan.total.blocked, plan.total.to_run) == (20, 0)
     assert plan.total.device_hours > 0
     assert any(note.startswith("blocked: 20 runs, ") and "wmt14" in note for note in plan.notes)
 

@@ -36,6 +36,46 @@ def ids(planned: list[PlannedRun]) -> list[str]:
     return [run.record.run for run in planned]
 
 
+@pytest.mark.parametrize("place", [".", "runs", "data", "ray", "site"])
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path, place: str) -> None:
+    home = tmp_path / "home"
+    (home / place).parent.mkdir(exist_ok=True)
+    (home / place).touch()
+    with pytest.raises(ValueError, match=r"is a file where a folder is meant; move it away, or name another home"):
+        Workspace(home)
+
+
+@pytest.mark.parametrize("place", ["results.duckdb", "results.duckdb.lock", "ray.log"])
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir()
+    with pytest.raises(ValueError, match=rf"{place} is a folder where a file is meant; move it away, or name another"):
+        Workspace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("x" * 300, "File name too long"), ("\udcff", "no UTF-8"), ("file/home", "Not a directory")]
+)
+def test_a_home_that_cannot_be_is_refused(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=f"{why}\\); name another home with --home"):
+        Workspace(tmp_path / name)
+
+
+@pytest.mark.parametrize("files", [(), ("train.en.gz",)])
+def test_an_incomplete_folder_of_a_persons_own_blocks_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "data" / "multi30k"
+    folder.mkdir(parents=True)
+    for name in files:
+        (folder / name).touch()
+    monkeypatch.setenv("AIAYN_DATA", str(tmp_path / "data"))
+    (run,) = plan_runs(STUDY, SMALL, 1, Workspace(tmp_path / "home"), ["base"])
+    assert run.status.status == "blocked"
+    assert f"multi30k is incomplete at {folder}: " in run.status.reason
+    assert "train.de.gz" in run.status.reason
+
+
 def test_ids_are_the_same_in_every_process_folder_and_home(workspace: Workspace, tmp_path: Path) -> None:
     here = ids(plan_runs(STUDY, SMOKE, 2, workspace))
     there = subprocess.run(

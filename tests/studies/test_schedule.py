@@ -67,7 +67,7 @@ def test_text_that_no_training_reads_is_had_before_any_trial(
     started: list[object] = []
     monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: started.append(jobs))
     runs = plan_runs(get_study("table4"), get_scale("small"), 1, workspace, ["pcfg"])
-    with pytest.raises(DataError, match=r"treebank\.zip is missing"):
+    with pytest.raises(DataError, match=r"treebank\.zip missing"):
         run_on_ray([(run, Resources(1, 0)) for run in runs], workspace)
     assert started == []
 

@@ -13,6 +13,7 @@ import pytest
 from core.checkpoint import CheckpointError
 from core.data.corpus import DataError
 from results.errors import ResultsError
+from results.provenance import run_id
 from results.run_folder import RunFolder
 from studies.runs import PlannedRun, Workspace
 from studies.trained import find_run, load_run
@@ -59,16 +60,13 @@ def test_of_several_runs_of_a_trial_the_newest_is_meant(workspace: Workspace, pl
 
 
 def test_weights_of_another_run_are_refused(unbroken: RunFolder, tmp_path: Path) -> None:
-    other = tmp_path / unbroken.path.name
-    other.mkdir()
     record = unbroken.record()
-    for name in ("model.pt", "vocabulary.json"):
-        (other / name).symlink_to(unbroken.path / name)
-    moved = RunFolder.create(tmp_path / "runs", replace(record, run="0123456789ab"))
-    for name in ("model.pt", "result.json"):
-        (moved.path / name).symlink_to(unbroken.path / name)
-    with pytest.raises(ResultsError, match=f"is of run {record.run}, not of 0123456789ab"):
-        load_run(moved)
+    what = (record.study, record.trial, 2, record.scale, record.config, record.data_fingerprint, record.code_version)
+    other = RunFolder.create(tmp_path, replace(record, seed=2, run=run_id(*what)))
+    other.finish(unbroken.result())
+    (other.path / "model.pt").symlink_to(unbroken.path / "model.pt")
+    with pytest.raises(ResultsError, match=f"is of run {record.run}, not of {other.path.name}; put the original"):
+        load_run(other)
 
 
 @pytest.mark.parametrize("damage", ["cut", "removed", "changed"])
@@ -89,12 +87,18 @@ def test_a_runs_vocabulary_is_put_back_and_never_deleted(unbroken: RunFolder, tm
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [("run.json", 100), ("result.json", 100), ("model.pt", 3_000), ("model.pt", 0)]
+    ("name", "kept"),
+    [("run.json", 100), ("result.json", 100), ("model.pt", 3_000), ("model.pt", 0), ("model.pt", None)],
 )
-def test_damaged_run_names_the_file_and_what_to_do(unbroken: RunFolder, tmp_path: Path, name: str, kept: int) -> None:
+def test_damaged_run_names_the_file_and_what_to_do(
+    unbroken: RunFolder, tmp_path: Path, name: str, kept: int | None
+) -> None:
     copy = tmp_path / unbroken.path.name
     shutil.copytree(unbroken.path, copy)
-    os.truncate(copy / name, kept)
+    if kept is None:
+        (copy / name).unlink()
+    else:
+        os.truncate(copy / name, kept)
     with pytest.raises((ResultsError, CheckpointError)) as caught:
         load_run(RunFolder(copy))
     message = str(caught.value)

@@ -48,10 +48,10 @@ class SampleTreebank(Treebank):
         return hashlib.sha256(repr((self.articles_sha256, _SPLIT_ARTICLES)).encode()).hexdigest()[:16]
 
     def fetch(self, cache_dir: Path, languages: Languages | None = None) -> None:
-        state = self.state(cache_dir)
-        if state.kind == "incomplete":
-            raise DataError(f"{state.folder / _ARCHIVE} is missing; copy it there, or unset AIAYN_DATA to download it")
-        if not state.usable:
+        obstacle = self.obstacle(cache_dir)
+        if obstacle is not None:
+            raise DataError(obstacle)
+        if not self.state(cache_dir).usable:
             advice = f"try again, or put {_ARCHIVE} into a folder {self.name} and set AIAYN_DATA to the folder above"
             download(self.url, cache_dir / self.name / _ARCHIVE, self._require_articles, advice)
 

@@ -57,6 +57,18 @@ def test_a_file_missing_in_the_local_folder_is_named(local, tmp_path):
     assert str(corpus.state(tmp_path)) == f"incomplete at {folder}: dev.de.gz missing"
     with pytest.raises(DataError, match=r"dev\.de\.gz is missing; copy it there, or unset AIAYN_DATA"):
         corpus.load_pair("dev", "en", "de", tmp_path)
+    assert corpus.obstacle(tmp_path) == (
+        f"corpus tiny is incomplete at {folder}: dev.de.gz missing; copy it there, or unset AIAYN_DATA to download it"
+    )
+
+
+def test_what_can_be_downloaded_is_no_obstacle(local, tmp_path, monkeypatch):
+    corpus, folder = local
+    (folder / "dev.de.gz").unlink()
+    monkeypatch.delenv("AIAYN_DATA")
+    assert corpus.state(tmp_path / "data").kind == "incomplete"
+    assert corpus.obstacle(tmp_path / "data") is None
+    assert corpus.obstacle(tmp_path / "cache") is None
 
 
 def test_a_data_folder_that_does_not_exist_is_refused(local, tmp_path, monkeypatch):

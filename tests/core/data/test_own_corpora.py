@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -34,10 +35,17 @@ def add(cache: Path, files, name="letters", languages=("en", "de"), **options):
     return own_corpora.add(cache, name, languages, files, taken=corpora.CORPORA, **options)
 
 
+def _names(cache: Path) -> list[str]:
+    damaged: list[DataError] = []
+    names = [corpus.name for corpus, _ in corpora.known(cache, damaged.append)]
+    assert damaged == []
+    return names
+
+
 def test_an_added_corpus_is_found_read_and_prepared_as_any_other(cache, files, tiny_texts):
     corpus = add(cache, files, licence="mine", citation="me", description="letters")
     assert corpora.get("letters", cache) == corpus
-    assert list(corpora.known(cache)) == [*corpora.CORPORA, "letters"]
+    assert _names(cache) == [*corpora.CORPORA, "letters"]
     assert corpus.splits == {"train": 400, "dev": 20, "test": 30}
     assert (corpus.task, corpus.pairs, corpus.licence) == ("translation", (("en", "de"),), "mine")
     assert [step.kept for step in corpus.steps(cache)] == [400, 20, 30]
@@ -243,14 +251,16 @@ def test_removal_forgets_the_corpus_and_leaves_other_files(cache, files):
 def test_a_damaged_manifest_names_itself_and_can_be_removed(cache, files):
     add(cache, files)
     (cache / "own" / "letters" / "corpus.json").write_text('{"format": 1}')
-    for ask in (lambda: corpora.get("letters", cache), lambda: corpora.known(cache)):
-        with pytest.raises(
-            DataError, match=r"corpus\.json cannot be read .*; remove it with: aiayn data remove letters"
-        ):
-            ask()
+    damage = r"corpus\.json cannot be read .*; remove it with: aiayn data remove letters"
+    with pytest.raises(DataError, match=damage):
+        corpora.get("letters", cache)
+    told = []
+    assert [corpus.name for corpus, _ in corpora.known(cache, told.append)] == list(corpora.CORPORA)
+    (error,) = told
+    assert re.search(damage, str(error))
     assert corpora.get("grammar", cache).name == "grammar"
     own_corpora.remove(cache, "letters")
-    assert list(corpora.known(cache)) == list(corpora.CORPORA)
+    assert _names(cache) == list(corpora.CORPORA)
 
 
 def test_near_names_include_added_corpora(cache, files):

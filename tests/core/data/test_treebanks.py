@@ -252,7 +252,7 @@ def test_a_named_data_folder_without_the_archive_is_not_written_to(
     (tmp_path / "treebank-sample").mkdir()
     monkeypatch.setenv("AIAYN_DATA", str(tmp_path))
     assert str(TREEBANK_SAMPLE.state(tmp_path / "cache")).endswith("treebank.zip missing")
-    with pytest.raises(DataError, match=r"treebank\.zip is missing; copy it there, or unset AIAYN_DATA"):
+    with pytest.raises(DataError, match=r"treebank\.zip missing; copy it there, or unset AIAYN_DATA"):
         TREEBANK_SAMPLE.fetch(tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -179,7 +180,8 @@ def recall_by_distance(database: Path | str, scale: str) -> Fragment:
 
 
 def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
-    """Development perplexity by training step: one panel per group of Table 3's rows with base in each, or one in all.
+    """Development perplexity by training step: one panel per group of Table 3's rows with base in each; of other
+    studies one, or a few where colours would not suffice.
 
     The line is the mean over seeds, the band reaches from the lowest to the highest seed. All panels share their axes.
     A value that is not finite (a diverged run) ends the line there.
@@ -206,9 +208,10 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
 
 
 def _panels_of_trials(database: Path | str, study: str, scale: str, trials: Sequence[str]) -> dict[str, list[str]]:
-    """Which trials share a panel: the paper's groups of rows in Table 3, all of any other study in one."""
+    """Which trials share a panel: the paper's groups of rows in Table 3; of any other study as many as have colours."""
     if study != "table3":
-        return {"all trials": list(trials)}
+        parts = [part.tolist() for part in np.array_split(sorted(trials), -(-len(trials) // len(SERIES)))]
+        return {"all trials" if len(parts) == 1 else f"{part[0]} to {part[-1]}": part for part in parts}
     groups: dict[str, list[str]] = {}
     for row in data.table3(database, scale):
         groups.setdefault(row["row"], []).append(row["trial"])

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports import figures
+from reports import data, figures
 
 
 def _svgs(html: str) -> list[ElementTree.Element]:
@@ -36,6 +36,17 @@ def test_learning_curves_have_a_panel_for_each_group_that_was_run(mixed_database
         "(A) heads", "(C) size", "(D) dropout and smoothing",
     ]  # fmt: skip
     assert all({"training step", "perplexity per word piece", "base"} <= text for text in texts)
+
+
+@pytest.mark.parametrize(("num_trials", "titles"), [(7, ["all trials"]), (10, ["t0 to t4", "t5 to t9"])])
+def test_many_learning_curves_are_spread_over_panels(num_trials, titles, monkeypatch, mixed_database):
+    rows = [
+        {"trial": f"t{trial}", "seed": 1, "step": step, "value": 3.0} for trial in range(num_trials) for step in (1, 2)
+    ]
+    monkeypatch.setattr(data, "curves", lambda *_, **__: rows)
+    texts = [_text(panel) for panel in _svgs(figures.learning_curves(mixed_database, "table4", "smoke"))]
+    assert [[title for title in titles if title in text] for text in texts] == [[title] for title in titles]
+    assert {f"t{trial}" for trial in range(num_trials)} <= set().union(*texts)
 
 
 def test_a_diverged_run_is_drawn_as_far_as_it_was_finite(mixed_database):

@@ -15,6 +15,8 @@ from reports import data
 from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, name_points, panel, plain
 from reports.pages import Fragment, number, render, slug
 
+# Names that are longer leave a panel's legend room for one column.
+_LONGEST_OF_TWO_COLUMNS = 16
 _GROUPS = {"A": "heads", "B": "key size", "C": "size", "D": "dropout and smoothing", "E": "positions"}
 
 
@@ -240,4 +242,5 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> Non
     axes.set_xlabel("training step")
     axes.set_ylabel("perplexity per word piece")
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles, [plain(label) for label in labels], title=None, ncols=2, columnspacing=1.2)
+    columns = 2 if max(map(len, labels)) <= _LONGEST_OF_TWO_COLUMNS else 1
+    axes.legend(handles, [plain(label) for label in labels], title=None, ncols=columns, columnspacing=1.2)

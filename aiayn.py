@@ -1370,9 +1370,20 @@ def main() -> None:
         else:
             code = _tell(error)
     except Exception as error:  # noqa: BLE001 - what is no person's mistake is told too, by its kind
-        code = _tell(error)
+        if _was_interrupted(error):
+            _say(_STOPPED)
+            code = _INTERRUPTED
+        else:
+            code = _tell(error)
     _drop_lost_output()
     sys.exit(code)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error began with Ctrl-C: a library that is being loaded then may say that it cannot be loaded."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _tell(error: Exception) -> int:

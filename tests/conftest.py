@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from results.run_folder import RunFolder
 from studies.runs import PlannedRun, Workspace, plan_runs
@@ -17,6 +18,10 @@ from studies.table3 import STUDY
 # Tests that start a command elsewhere must still find the folder that was named relative to this one.
 if os.environ.get("AIAYN_DATA"):
     os.environ["AIAYN_DATA"] = str(Path(os.environ["AIAYN_DATA"]).absolute())
+
+# A property holds however long its proof takes on a machine that does other work too.
+settings.register_profile("without clocks", deadline=None)
+settings.load_profile("without clocks")
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,7 @@ def test_trees_are_drawn_into_one_picture(command: Command, parser_run: RunFolde
     ("arguments", "message"),
     [
         (["--draw", "trees.png"], "trees.png is no .svg file, and trees are drawn as SVG alone; name it trees.svg"),
-        (["--beam", "5000"], "beam_size=5000 must lie between 1 and 1,000"),
+        (["--beam", "5000"], "--beam 5000 must lie between 1 and 1,000"),
         (["bad.txt", "-o", "out.txt"], "bad.txt line 2 is not UTF-8"),
         (["absent.txt", "-o", "out.txt"], "cannot read absent.txt (No such file"),
     ],

@@ -252,7 +252,7 @@ def test_half_a_character_in_a_file_is_reported_and_stops_no_other(workspace, pl
     values = json.loads((folder.path / place).read_text())
     match place:
         case "run.json":
-            values["trial"] = HALF
+            values["provenance"] = {"git_commit": HALF}
         case "result.json":
             values["scores"][0]["details"] = {"deep": [HALF]}
         case _:

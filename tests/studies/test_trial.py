@@ -15,6 +15,7 @@ from core.checkpoint import list_checkpoints, load_payload, newest_first
 from core.complexity import training_flops, update_flops
 from core.decode import translate
 from core.trainer import Trainer
+from results.provenance import run_id
 from results.run_folder import RunFolder, read_json, write_json
 from studies import execution, scoring, trial
 from studies.runs import PlannedRun, Workspace
@@ -293,9 +294,12 @@ def test_data_that_changed_since_the_plan_fails_the_run(
 ) -> None:
     workspace = new_workspace()
     (run,) = plan(workspace, "base")
-    other = replace(run, record=replace(run.record, data_fingerprint="0123456789abcdef"))
-    execute(other, workspace)
-    assert "grammar changed since the run was planned" in run.folder.status().reason
+    fingerprint = "0123456789abcdef"
+    record = run.record
+    what = (record.study, record.trial, record.seed, record.scale, record.config)
+    id_ = run_id(*what, fingerprint, record.code_version)
+    execute(replace(run, record=replace(record, run=id_, data_fingerprint=fingerprint)), workspace)
+    assert "grammar changed since the run was planned" in RunFolder(workspace.runs / id_).status().reason
 
 
 def test_b06_references_that_cannot_be_scored_fail_the_run_before_it_trains(

@@ -123,24 +123,22 @@ SMOKE = Scale(
     cpus_per_trial=1,
     gpus_per_trial=0,
     seed_spread={
-        "dev_bleu": SeedSpread(2.1, 4, "base at this scale, seeds 1 to 4"),
-        "dev_bleu_paper": SeedSpread(2.1, 4, "base at this scale, seeds 1 to 4"),
-        **{
-            name: SeedSpread(sd, 4, "base at this scale, seeds 1 to 4")
-            for name, sd in (
-                ("far_heads", 0.10),
-                ("far_heads_over_shuffled", 0.065),
-                ("far_head_over_offset", 0.056),
-                ("antecedent_share", 0.013),
-                ("antecedent_over_shuffled", 0.016),
-                ("antecedent_over_offset", 0.079),
-                ("antecedent_sharpness", 0.079),
-                ("mean_head_distance", 0.020),
-            )
-        },
-        "dev_ppl": SeedSpread(0.22, 4, "base at this scale, seeds 1 to 4"),
-        "test_bleu": SeedSpread(2.7, 4, "base at this scale, seeds 1 to 4"),
-        "test_bleu_paper": SeedSpread(2.7, 4, "base at this scale, seeds 1 to 4"),
+        name: SeedSpread(sd, 12, "base at this scale, seeds 1 to 12")
+        for name, sd in (
+            ("dev_bleu", 3.5),
+            ("dev_bleu_paper", 3.5),
+            ("dev_ppl", 0.19),
+            ("test_bleu", 3.2),
+            ("test_bleu_paper", 3.2),
+            ("far_heads", 0.097),
+            ("far_heads_over_shuffled", 0.23),
+            ("far_head_over_offset", 0.034),
+            ("antecedent_share", 0.037),
+            ("antecedent_over_shuffled", 0.038),
+            ("antecedent_over_offset", 0.10),
+            ("antecedent_sharpness", 0.12),
+            ("mean_head_distance", 0.024),
+        )
     },
     sentence_pieces=14.0,
 )

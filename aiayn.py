@@ -1229,21 +1229,9 @@ def _existing(home: Path, may_be_new: bool = False) -> Workspace:
     With `may_be_new` the default one need not be there yet: then nothing has run, which is an answer too.
     """
     workspace = Workspace(home)
-    if not (_is_workspace(workspace) or (may_be_new and home == DEFAULT_HOME and not os.path.lexists(home))):
+    if not (workspace.is_one() or (may_be_new and home == DEFAULT_HOME and not os.path.lexists(home))):
         raise ValueError(f"no workspace at {workspace.home}; start one with aiayn run, or name another with --home")
     return workspace
-
-
-def _is_workspace(workspace: Workspace) -> bool:
-    """Whether a folder has runs or a database, or else nothing but what a workspace has before its first run."""
-    if os.path.isdir(workspace.runs) or os.path.isfile(workspace.database):
-        return True
-    try:
-        inside = os.listdir(workspace.home)
-    except OSError:
-        return False
-    own = {place.name for place in (workspace.data, workspace.ray, workspace.site)}
-    return all(name in own or name.startswith(workspace.database.name) for name in inside)
 
 
 def _store(home: Path, rebuild: bool = False):

@@ -91,6 +91,17 @@ class Workspace:
         """The rendered reports."""
         return self.home / "site"
 
+    def is_one(self) -> bool:
+        """Whether the folder has runs or a database, or else nothing but what a workspace has before its first run."""
+        if os.path.isdir(self.runs) or os.path.isfile(self.database):
+            return True
+        try:
+            inside = os.listdir(self.home)
+        except OSError:
+            return False
+        own = {place.name for place in (self.data, self.ray, self.site)}
+        return all(name in own or name.startswith(self.database.name) for name in inside)
+
 
 @dataclass(frozen=True)
 class PlannedRun:

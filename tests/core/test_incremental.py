@@ -39,30 +39,10 @@ def test_cached_steps_give_the_logits_of_one_full_pass(build_model: BuildModel):
 
 
 @pytest.mark.parametrize("num_steps", [3, 25])
-def test_beams_may_change_places_and_sentences_may_leave_between_steps(build_model: BuildModel, num_steps: int):
-    model = build_model()
-    decoder = IncrementalDecoder(model)
-    src, num_beams = pieces(5, 17, 9, 2, 11), 3
-    state = decoder.start(src, num_beams)
-    generator = torch.Generator().manual_seed(1)
-    sentences = torch.arange(5)
-    prefixes = torch.full((5, num_beams, 0), 0)
-    for step in range(num_steps):
-        newest = torch.randint(3, 23, (len(sentences), num_beams), generator=generator)
-        prefixes = torch.cat((prefixes, newest.unsqueeze(-1)), dim=-1)
-        stepped = decoder.step(newest, state)
-        for row, sentence in enumerate(sentences.tolist()):
-            alone = src[sentence : sentence + 1].expand(num_beams, -1)
-            full = model.logits(model(alone, prefixes[row]))[:, -1]
-            assert_close(stepped[row, :, :23], full, **TIGHT)
-        parents = torch.randint(0, num_beams, newest.shape, generator=generator)
-        prefixes = prefixes.gather(1, parents.unsqueeze(-1).expand_as(prefixes))
-        state.select_beams(parents)
-        if step % 2 == 0 and len(sentences) > 2:
-            # The first leaves, and the last takes its place.
-            kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
-            state.select_sentences(kept)
-            sentences, prefixes = sentences[kept], prefixes[kept]
+def test_beams_may_change_places_and_sentences_may_leave_between_steps(
+    build_model: BuildModel, num_steps: int, assert_beams_may_change_places: Callable[..., None]
+):
+    assert_beams_may_change_places(build_model(), pieces(5, 17, 9, 2, 11), num_steps, atol=TIGHT["atol"])
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN")

@@ -7,9 +7,12 @@ site needs no network: style, script and figures are inside each page.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +69,10 @@ def build_site(
         if EXPLORED_STUDY in chosen:
             chosen.append(HEADS_PAGE)
             titles[HEADS_PAGE] = "What the heads of a run do"
-        failures = _build_study_pages(chosen, titles, copy, runs, output, snapshot, say)
+        with _run_pages_meanwhile(copy, runs, output) as run_pages:
+            failures = _build_study_pages(chosen, titles, copy, runs, output, snapshot, say)
         failures += _build_explorers(chosen, copy, runs, output)
-        made = sum(1 for _ in build_run_pages(copy, runs, output))
+        made = run_pages.result()
         if made:
             say(f"{made} run page(s)")
         _write_page(output / "runs.html", snapshot, "all_runs.html", tables.all_runs(copy))
@@ -86,6 +90,25 @@ def build_site(
         raise ReportError(f"{failures[0]}{others}; the scorecard without it is {index}")
     say(f"the scorecard is {index}")
     return index
+
+
+@contextmanager
+def _run_pages_meanwhile(database: Path, runs: Path, output: Path) -> Iterator[Future[int]]:
+    """Run pages, drawn here while the notebooks' kernels draw theirs; how many, once the block has ended.
+
+    What ends the block early, as Ctrl-C does, ends this after the page that is being made.
+    """
+    stop = threading.Event()
+
+    def build() -> int:
+        return sum(1 for _ in takewhile(lambda _: not stop.is_set(), build_run_pages(database, runs, output)))
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            yield pool.submit(build)
+        except BaseException:
+            stop.set()
+            raise
 
 
 def _build_study_pages(

@@ -14,13 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("agg")  # no display is needed, and none is looked for
-
-import matplotlib.pyplot as plt
 from markupsafe import Markup
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
@@ -67,13 +64,14 @@ _STYLE = {
 
 @contextmanager
 def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
-    """A figure in the reports' style and its axes, or an array of them where there are several; sizes in inches."""
-    with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained")
-        try:
-            yield figure, axes
-        finally:
-            plt.close(figure)
+    """A figure in the reports' style and its axes, or an array of them where there are several; sizes in inches.
+
+    Without pyplot, which keeps a list of figures and looks for a display: nothing here needs either.
+    """
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure, figure.subplots(rows, columns)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ import posixpath
 import re
 import subprocess
 import sys
+import threading
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -229,3 +231,24 @@ def test_importing_the_build_loads_nothing_heavy():
     code = f"import sys, reports.build; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_run_pages_end_with_the_page_in_hand_when_the_report_is_interrupted(two_scale_database, tmp_path, monkeypatch):
+    made, one_made = [], threading.Event()
+
+    def pages(database, runs, output):
+        for number in range(1_000):
+            made.append(number)
+            yield str(number)
+            one_made.set()
+            time.sleep(0.01)
+
+    def interrupted(*arguments):
+        assert one_made.wait(30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "build_run_pages", pages)
+    monkeypatch.setattr(build, "_build_study_pages", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build_site(two_scale_database, tmp_path)
+    assert len(made) < 1_000

@@ -9,10 +9,9 @@ from statistics import fmean
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from reports import data
-from reports.drawing import DASHES, SERIES, Panel, drawing, panel, plain
+from reports.drawing import DASHES, SERIES, Panel, drawing, log_ticks, panel, plain
 from reports.pages import Fragment, number, render
 
 _NAMES = {
@@ -81,9 +80,7 @@ def _curves(curves: pd.DataFrame, order: Sequence[str], scale: str, metric: str)
         axes.set_xlabel("counted operations of training (log scale)")
         if metric == "ppl":
             axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-            axes.yaxis.set_major_formatter(ScalarFormatter())
-            axes.yaxis.set_minor_formatter(NullFormatter())
+            log_ticks(axes.yaxis)
             axes.set_ylabel("perplexity per word piece")
         else:
             axes.set_ylim(bottom=0)

@@ -17,8 +17,10 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from matplotlib.transforms import Bbox
 
 # Drawn in these colours, then each becomes a CSS variable of the page (style.css has the light and the dark value);
@@ -108,6 +110,13 @@ def _pdf(figure: Figure) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return "data:application/pdf;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def log_ticks(axis: Axis) -> None:
+    """Ticks of a logarithmic axis of ordinary numbers, such as perplexities: 1, 2, 5, 10 instead of powers of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    axis.set_major_formatter(ScalarFormatter())
+    axis.set_minor_formatter(NullFormatter())
 
 
 # Where a name may stand beside its point: offset in points, and which side of the text is at it.

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import MaxNLocator
 
 from reports import data
-from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, name_points, panel, plain
+from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, log_ticks, name_points, panel, plain
 from reports.pages import Fragment, number, render, slug
 
 # Names that are longer leave a panel's legend room for one column.
@@ -234,9 +234,7 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> Non
     low, high = curves["value"].min(), curves["value"].max()
     axes.set_ylim(low / 1.1, high * 1.1)
     axes.set_xlim(curves["step"].min(), curves["step"].max())
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    log_ticks(axes.yaxis)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}K" if step >= 10_000 else f"{step:g}")
     axes.set_xlabel("training step")

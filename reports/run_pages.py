@@ -19,7 +19,7 @@ from reports.pages import SITE, Fragment, render
 from reports.tables import machine
 
 # Raised whenever this module draws something else for the same run; the templates are looked at by themselves.
-_FORMAT = 1
+_FORMAT = 2
 _NUM_SAMPLES = 12
 _SOURCE = re.compile(r'<meta name="aiayn-source" content="([^"]*)">')
 _SERIES = (("train", "nll"), ("dev", "ppl"), ("train", "learning_rate"))
@@ -98,7 +98,7 @@ def _curves(database: Path, row: Row) -> Fragment | None:
         return None
     from matplotlib.ticker import MaxNLocator
 
-    from reports.drawing import INK, MUTED, SERIES, drawing, panel
+    from reports.drawing import INK, MUTED, SERIES, drawing, log_ticks, panel
 
     panels = []
     with drawing(4.8, 3.2) as (figure, axes):
@@ -115,6 +115,7 @@ def _curves(database: Path, row: Row) -> Fragment | None:
         axes.set_xlabel("update")
         if train or dev:
             axes.set_yscale("log")
+            log_ticks(axes.yaxis)
             axes.legend()
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         last = f", at the end {dev[-1][1]:.2f} on the development set" if dev else ""

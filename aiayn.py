@@ -32,7 +32,7 @@ from studies.scales import SCALES, Scale, get_scale
 from studies.study import Study, no_such
 
 if TYPE_CHECKING:
-    from studies.submission import JobCluster
+    from studies.scheduling.submission import JobCluster
 
 app = typer.Typer(
     name="aiayn",
@@ -269,7 +269,7 @@ def plan(
       aiayn plan table3 --scale small --seeds 3 --runs
       aiayn plan --scale paper --seeds 3 --gpus 64 --gpu-type H100 --price 2.5 --markdown
     """
-    from studies.plan import make_plan, run_table, summary, tables
+    from studies.planning.plan import make_plan, run_table, summary, tables
 
     workspace, chosen = Workspace(home), get_scale(scale)
     requested = with_needed(_request(studies, chosen, seeds, trial, workspace))
@@ -331,8 +331,8 @@ def run(
       aiayn run table3
       aiayn run table3 --scale small --trial base --trial h1
     """
-    from studies.campaign import carry_out
-    from studies.resources import Sizes
+    from studies.scheduling.campaign import carry_out
+    from studies.scheduling.resources import Sizes
 
     sizes = Sizes.parse(gpus_per_trial or (), cpu_ranks)
     planned = _plan(studies, get_scale(scale), seeds, trial, Workspace(home))
@@ -362,8 +362,8 @@ def reproduce(
     """
     from reports.build import build_site
     from reports.site_folder import require_site_folder
-    from studies.campaign import carry_out
-    from studies.resources import Sizes
+    from studies.scheduling.campaign import carry_out
+    from studies.scheduling.resources import Sizes
 
     workspace, sizes = Workspace(home), Sizes.parse(gpus_per_trial or (), cpu_ranks)
     require_site_folder(workspace.site, workspace.home)  # now, rather than after hours of training
@@ -402,8 +402,8 @@ def submit(
       aiayn submit --scale paper --seeds 3 --dashboard http://head:8265 --home /shared/aiayn
       aiayn submit table3 --trial base --dashboard http://head:8265 --home /shared/aiayn --detach
     """
-    from studies.resources import Sizes
-    from studies.submission import JobCluster
+    from studies.scheduling.resources import Sizes
+    from studies.scheduling.submission import JobCluster
 
     if not home.startswith("/"):
         raise ValueError(f"--home {home!r} is a folder of the cluster, not of here; give its whole path, /shared/aiayn")
@@ -450,7 +450,7 @@ def _follow(cluster: JobCluster, job: str, cancel: bool) -> None:
 
 def _show_jobs(dashboard: str, job: str | None, follow: bool, cancel: bool, as_json: bool) -> None:
     """The cluster's jobs; the newest one, or the one named, is followed, stopped, or shown with its last lines."""
-    from studies.submission import ENDED, JobCluster
+    from studies.scheduling.submission import ENDED, JobCluster
 
     cluster = JobCluster(dashboard)
     if job is None and not follow and not cancel:
@@ -499,7 +499,7 @@ def status(
     if dashboard is not None:
         _show_jobs(dashboard, job, follow, cancel, as_json)
         return
-    from studies.survey import survey
+    from studies.scheduling.survey import survey
 
     workspace = _existing(home, may_be_new=True)
     runs = survey(workspace)
@@ -688,7 +688,7 @@ def compare(
       aiayn compare table3/base table3/h1
       aiayn compare 3f2a 77b0 --split test --metric bleu_paper --examples 5
     """
-    from studies.comparison import COLUMNS, compare_runs
+    from studies.trained.comparison import COLUMNS, compare_runs
 
     found = compare_runs(Workspace(home), (first, second), split.value, metric.value, samples, seed, examples)
     if as_json:
@@ -950,8 +950,8 @@ def translate(
       echo "The old teacher sleeps." | aiayn translate table3/base
       aiayn translate 3f2a source.txt -o target.txt
     """
-    from studies.trained import find_run, load_run
-    from studies.translation import LineTranslator
+    from studies.trained.loading import find_run, load_run
+    from studies.trained.translation import LineTranslator
 
     trained = load_run(find_run(Workspace(home), run))
     if trained.config.data.task == "parsing":
@@ -971,7 +971,7 @@ def _written_lines(
     The worker has `check`, which reads a file beforehand, and a method named `verb` that takes chunks of lines.
     """
     from core.data.progress import progress
-    from studies.translation import read_chunks
+    from studies.trained.translation import read_chunks
 
     once = file is None or file.is_fifo() or file.is_char_device()  # what cannot be read twice
     total = None if once else worker.check(file)
@@ -1021,8 +1021,8 @@ def parse(
       aiayn parse table4/wsj_only text.txt -o trees.mrg --draw trees.svg
     """
     from reports.trees import require_svg, save_trees
-    from studies.parsing import LineParser
-    from studies.trained import find_run, load_run
+    from studies.trained.loading import find_run, load_run
+    from studies.trained.parsing import LineParser
 
     if draw is not None:
         require_svg(draw)
@@ -1140,9 +1140,9 @@ def attend(
       aiayn attend table3/base "The old teacher sleeps." -o explore.html
     """
     from reports.attention import draw_sentence, find_word, missing_characters, save_picture, strongest, writable_form
-    from studies.attention import attend as attend_to
-    from studies.attention import figures_layer
-    from studies.trained import find_run, load_run
+    from studies.trained.attention import attend as attend_to
+    from studies.trained.attention import figures_layer
+    from studies.trained.loading import find_run, load_run
 
     form = writable_form(output) if output is not None else None
     _refuse_unused(form, {"--head": head, "--word": word, "--view": view, "--pieces": pieces, "--json": as_json})
@@ -1183,7 +1183,7 @@ def doctor(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = Fa
     Example:
       aiayn doctor
     """
-    from studies.doctor import examine
+    from studies.scheduling.doctor import examine
 
     findings = examine(Workspace(home))
     _print_rows(("check", "ok", "found", "what to do"), [(f.check, f.ok, f.found, f.advice) for f in findings], as_json)
@@ -1210,7 +1210,7 @@ def clean(
       aiayn clean
       aiayn clean --yes
     """
-    from studies.clean import find_waste, remove
+    from studies.scheduling.clean import find_waste, remove
 
     waste = find_waste(_existing(home, may_be_new=True), other_code, set_aside)
     _print_rows(("what", "path", "bytes"), [(w.kind, str(w.path), w.bytes) for w in waste], as_json)
@@ -1415,7 +1415,7 @@ def _drop_lost_output() -> None:
 
 def _lines_of(error: Exception) -> list[str]:
     """One line; where a cluster is at fault, as many as there is to mend."""
-    from studies.preflight import ScheduleError
+    from studies.scheduling.preflight import ScheduleError
 
     return str(error).splitlines() if isinstance(error, ScheduleError) else [str(error)]
 
@@ -1425,7 +1425,7 @@ def _exit_code(error: Exception) -> int:
     from core.data.corpus import DataError
     from reports.site_folder import SiteError
     from results.errors import ResultsError
-    from studies.preflight import ScheduleError
+    from studies.scheduling.preflight import ScheduleError
 
     # By name, because the class lives beside torch, which most commands never load.
     damaged = "CheckpointError" in (kind.__name__ for kind in type(error).__mro__)

@@ -18,7 +18,7 @@ class ParsingScale:
     """Attributes:
     wsj_only: the configuration of Table 4's row of this name.
     semi: of the semi-supervised one: on automatic trees too, those that the corpus `more_trees` has or, where it names
-        none, those that a first model makes of the sentences beyond `train_share` (`studies.self_training`).
+        none, those that a first model makes of the sentences beyond `train_share` (`studies.trials.self_training`).
     """
 
     wsj_only: RunConfig

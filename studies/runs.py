@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_SEEDS = 1_000
 _ROOT = Path(__file__).resolve().parent.parent
 # What of this folder decides a run's numbers; the engine does as a whole.
-CARRYING_OUT = ("execution.py", "scoring.py", "trial.py")
+CARRYING_OUT = ("trials/execution.py", "trials/scoring.py", "trials/trial.py")
 
 
 @dataclass(frozen=True)

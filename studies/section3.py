@@ -2,9 +2,9 @@
 
 Sizes are held against the base model that would be run. Where a sentence is mathematics, it is computed. What the
 model's own parts do, and what they cost on the machine at hand, is measured at the paper's sizes
-(`studies.statement_probe`) and means the same at every scale. Sentences about quality after training are measured on
-small made-up tasks (`studies.task_probe`): they belong to the scale that was asked for, and at the paper's scale are
-about other data.
+(`studies.trials.statement_probe`) and means the same at every scale. Sentences about quality after training are
+measured on small made-up tasks (`studies.trials.task_probe`): they belong to the scale that was asked for, and at the
+paper's scale are about other data.
 """
 
 from __future__ import annotations

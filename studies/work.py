@@ -1,6 +1,6 @@
 """What a trial does: train a model, measure one that another trial has trained, or measure what needs no trained model.
 
-A trial says so with one of these objects; `studies.trial` does what each means. All but training stand in the run's
+A trial says so with one of these objects; `studies.trials` does what each means. All but training stand in the run's
 configuration under `work`, so that a run's folder tells what it is and its id covers it: also which run it measures,
 and by what code.
 
@@ -73,7 +73,7 @@ class AttentionProbe(_OfAnotherRun):
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""
-        return _stored(self, measured, "attention.py", "attention_probe.py")
+        return _stored(self, measured, "trained/attention.py", "trials/attention_probe.py")
 
 
 class _Alone:
@@ -106,7 +106,7 @@ class ComplexityProbe(_Alone):
     layer: str
     measure: Literal["cost", "steps", "path", "against"]
     size: str
-    sources: ClassVar[tuple[str, ...]] = ("complexity_probe.py", "layer_types.py")
+    sources: ClassVar[tuple[str, ...]] = ("trials/complexity_probe.py", "layer_types.py")
     full_size: ClassVar[bool] = True
 
 
@@ -115,11 +115,11 @@ class StatementProbe(_Alone):
     """Measures what a sentence of section 3 says of a part of the model, at the paper's sizes, whatever the scale.
 
     Attributes:
-        statement: which, one of `studies.statement_probe.STATEMENTS`.
+        statement: which, one of `studies.trials.statement_probe.STATEMENTS`.
     """
 
     statement: str
-    sources: ClassVar[tuple[str, ...]] = ("statement_probe.py",)
+    sources: ClassVar[tuple[str, ...]] = ("trials/statement_probe.py",)
     full_size: ClassVar[bool] = True
 
 
@@ -131,7 +131,7 @@ class TaskProbe(_Alone):
     claim agrees at best; at the paper's scale it is about other data than the paper's.
 
     Attributes:
-        task: one of `studies.task_probe.TASKS`.
+        task: one of `studies.trials.task_probe.TASKS`.
         variant: what is compared: an attention function, or a kind of positions.
         size: d_k, or how many times as long as the longest in training a sequence is.
     """
@@ -139,7 +139,7 @@ class TaskProbe(_Alone):
     task: Literal["recall", "longer"]
     variant: str
     size: int
-    sources: ClassVar[tuple[str, ...]] = ("task_probe.py",)
+    sources: ClassVar[tuple[str, ...]] = ("trials/task_probe.py",)
     full_size: ClassVar[bool] = False
 
 
@@ -152,7 +152,7 @@ class CapabilityProbe(_Alone):
     """
 
     learning_rate: float
-    sources: ClassVar[tuple[str, ...]] = ("capability_probe.py", "capabilities.py")
+    sources: ClassVar[tuple[str, ...]] = ("trials/capability_probe.py", "capabilities.py")
     is_of_model: ClassVar[bool] = True
     full_size: ClassVar[bool] = False
 
@@ -169,7 +169,7 @@ class SelfTraining(_OfAnotherRun):
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of its own training."""
-        return _stored(self, measured, "self_training.py")
+        return _stored(self, measured, "trials/self_training.py")
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Redecoding(_OfAnotherRun):
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""
-        return _stored(self, measured, "redecoding.py")
+        return _stored(self, measured, "trials/redecoding.py")
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class BaselineParser:
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one whose data it reads."""
-        return _stored(self, measured, "baseline_parsers.py")
+        return _stored(self, measured, "trials/baseline_parsers.py")
 
 
 Work = (

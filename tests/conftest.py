@@ -106,7 +106,7 @@ def execute() -> Callable[[PlannedRun, Workspace], RunFolder]:
 
     import torch
 
-    from studies import execution
+    from studies.trials import execution
 
     def carry_out(run: PlannedRun, workspace: Workspace) -> RunFolder:
         execution.execute(run.record, workspace, num_threads=1, device=torch.device("cpu"))

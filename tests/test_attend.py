@@ -11,8 +11,8 @@ import pytest
 
 import aiayn
 from results.run_folder import RunFolder
-from studies.attention import attend as attend_to
-from studies.trained import load_run
+from studies.trained.attention import attend as attend_to
+from studies.trained.loading import load_run
 
 Attend = Callable[..., tuple[int, str, str]]
 SENTENCE = "The man saw <b> & $his$ law."

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aiayn import app
-from studies.ray_session import _FORWARDED
+from studies.scheduling.ray_session import _FORWARDED
 
 jsonschema = pytest.importorskip("jsonschema")
 yaml = pytest.importorskip("yaml")

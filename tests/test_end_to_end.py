@@ -13,11 +13,11 @@ import pytest
 
 from results.query import query
 from results.store import Store
-from studies import campaign as campaign_module
-from studies.campaign import Outcome, carry_out
 from studies.registry import get_study
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import Scale
+from studies.scheduling import campaign as campaign_module
+from studies.scheduling.campaign import Outcome, carry_out
 from studies.scorecard import claim_verdicts, open_store
 
 Plan = Callable[..., list[PlannedRun]]

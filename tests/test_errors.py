@@ -24,11 +24,11 @@ from results.errors import QueryError
 from results.output import write
 from results.run_folder import RunFolder
 from results.store import Store
-from studies import ray_session as ray_session_module
-from studies.ray_session import ClusterError, ray_session
 from studies.registry import get_study
 from studies.runs import MOST_SEEDS, Workspace, plan_runs
 from studies.scales import get_scale
+from studies.scheduling import ray_session as ray_session_module
+from studies.scheduling.ray_session import ClusterError, ray_session
 
 SCRIPT = Path(sys.executable).with_name("aiayn")
 
@@ -182,7 +182,7 @@ def test_file_whose_name_promises_something_else_is_refused(arguments: list[str]
 def test_site_that_cannot_be_written_is_refused_before_any_work(
     command: list[str], main: Main, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("studies.campaign.carry_out", lambda *_: pytest.fail("it must not come so far"))
+    monkeypatch.setattr("studies.scheduling.campaign.carry_out", lambda *_: pytest.fail("it must not come so far"))
     (home / "site").write_text("in the way")
     code, told, said = main(*command, "--home", home)
     assert (code, told, len(said.splitlines())) == (2, "", 1)
@@ -350,7 +350,7 @@ def test_library_that_cannot_be_loaded_because_of_ctrl_c_is_an_interruption(
         except KeyboardInterrupt:
             raise ImportError("a module's beginning was not reached") from None
 
-    monkeypatch.setattr("studies.survey.survey", load)
+    monkeypatch.setattr("studies.scheduling.survey.survey", load)
     code, told, said = main("status", "--home", home)
     assert (code, told) == (130, "")
     assert said.startswith("stopped; ")

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 
 import aiayn
-from studies import submission
-from studies.ray_session import ClusterError
-from studies.submission import Job, JobCluster
+from studies.scheduling import submission
+from studies.scheduling.ray_session import ClusterError
+from studies.scheduling.submission import Job, JobCluster
 
 URL = "http://head:8265"
 
@@ -102,7 +102,9 @@ def test_the_request_is_one_that_the_command_line_takes(cluster: Cluster, monkey
     line = f"submit table3 --cpu-ranks 2 --max-concurrent 1 --rerun --dashboard {URL} --home /shared/a"
     call(line, monkeypatch)
     seen = []
-    monkeypatch.setattr("studies.campaign.carry_out", lambda *arguments: seen.append(arguments) or sys.exit(7))
+    monkeypatch.setattr(
+        "studies.scheduling.campaign.carry_out", lambda *arguments: seen.append(arguments) or sys.exit(7)
+    )
     assert call(shlex.join(cluster.submitted[0][1:]), monkeypatch) == 7
     ((_, workspace, scale, sizes, address, max_concurrent, rerun, *_),) = seen
     assert (str(workspace.home), scale.name, sizes.cpu_ranks) == ("/shared/a", "smoke", 2)

@@ -38,12 +38,13 @@ import torch
 
 from results.query import query
 from results.store import Store
-from studies import execution, ray_session, schedule, trial
-from studies.progress import Progress
-from studies.resources import Sizes
 from studies.runs import Workspace, plan_runs
 from studies.scales import SMOKE, Scale
+from studies.scheduling import ray_session, schedule
+from studies.scheduling.progress import Progress
+from studies.scheduling.resources import Sizes
 from studies.table3 import STUDY
+from studies.trials import execution, trial
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 VICTIMS = ("worker", "raylet", "command", "everything")
 PATIENCE_SECONDS = 900.0
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["ray.tune", "torch", "studies.schedule", "studies.progress"])
+_FORKING.set_forkserver_preload(["ray.tune", "torch", "studies.scheduling.schedule", "studies.scheduling.progress"])
 
 
 def small_scale() -> Scale:

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/makespan.py HOME [--nodes 8] [--gpus 8] [--seconds 120] [--mixed]
 
-All runs of the paper scale go through `studies.schedule` to Ray Tune on a stand-in cluster that counts GPUs and has
-none; instead of training, a trial sleeps for its planned time, scaled so that the plan's makespan becomes `--seconds`.
+All runs of the paper scale go through `studies.scheduling.schedule` to Ray Tune on a stand-in cluster that counts GPUs
+and has none; instead of training, a trial sleeps for its planned time, scaled so that the plan's makespan becomes
+`--seconds`.
 `--mixed` gives Table 3's rows 1, 2 and 4 GPUs in turn. Shown are both makespans, their ratio (the goal: within 10%),
 and how much of the GPUs' time trials held.
 
@@ -20,12 +21,13 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from studies import plan, schedule
-from studies.devices import choose_device, stated_devices
+from studies.planning import plan
+from studies.planning.devices import choose_device, stated_devices
 from studies.registry import STUDIES
-from studies.resources import Resources
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import PAPER
+from studies.scheduling import schedule
+from studies.scheduling.resources import Resources
 
 
 def planned_seconds(runs: Sequence[PlannedRun]) -> dict[str, float]:

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from results.records import RunRecord, RunResult, Score
 from results.run_folder import RunFolder
-from studies import campaign, schedule
 from studies.registry import get_study
 from studies.runs import Workspace, plan_runs
 from studies.scales import SMOKE
+from studies.scheduling import campaign, schedule
 
 
 def processor_seconds() -> float:
@@ -39,7 +39,7 @@ def main() -> None:
     work, cores = chosen.work, os.cpu_count() or 1
 
     def compute(config: dict) -> None:
-        """In place of `studies.execution.execute`."""
+        """In place of `studies.trials.execution.execute`."""
         folder = RunFolder.create(Path(config["home"]) / "runs", RunRecord.from_json(config["job"]["record"]))
         attempt = folder.claim_attempt()
         until = time.process_time() + work

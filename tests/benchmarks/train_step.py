@@ -39,7 +39,7 @@ from core.layers import Embedding, SinusoidPositions
 from core.packing import pack
 from core.trainer import batch_loss
 from core.transformer import Transformer, causal_mask
-from studies.ray_session import MEMORY_ENVIRONMENT
+from studies.scheduling.ray_session import MEMORY_ENVIRONMENT
 
 CPU = torch.device("cpu")
 LABEL_SMOOTHING = 0.1

@@ -17,13 +17,13 @@ from core.probe_tasks import TASKS
 from results.records import PublishedCapabilityRow, RunRecord, RunResult, Score
 from results.run_folder import RunFolder
 from results.store import Store
-from studies import capability_probe
 from studies.capabilities import COLUMNS, LONGEST, PROPERTIES, STUDY, SUBJECTS
-from studies.capability_probe import measure, train
 from studies.rows import published_rows
 from studies.runs import PlannedRun, Workspace, plan_runs
 from studies.scales import SCALES, SMOKE
 from studies.scorecard import open_store
+from studies.trials import capability_probe
+from studies.trials.capability_probe import measure, train
 from studies.work import CapabilityProbe, work_of
 
 LECTURE = """
@@ -252,7 +252,7 @@ def test_the_report_shows_cells_refusals_and_the_recall_plot(home: Path) -> None
 
 
 def test_a_run_is_carried_out_into_its_folder(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    from studies.execution import execute
+    from studies.trials.execution import execute
 
     monkeypatch.setattr(capability_probe, "train", lambda *arguments: 1)
     (run,) = plan_runs(STUDY, SMOKE, 1, workspace, ["recurrent"])

@@ -111,15 +111,15 @@ def test_id_differs_by_code(workspace: Workspace, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "file", ["core/trainer.py", "core/data/grammar/sampler.py", "studies/trial.py", "studies/execution.py"]
+    "file", ["core/trainer.py", "core/data/grammar/sampler.py", *(f"studies/{name}" for name in runs.CARRYING_OUT)]
 )
 def test_one_line_of_the_engine_makes_another_code_version(file: str, tmp_path: Path) -> None:
     """B62: a change of the trainer must not be skipped as done."""
     shutil.copytree(ROOT / "core", tmp_path / "core", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "trials").mkdir(parents=True)
     copied = [tmp_path / "core"]
     for name in runs.CARRYING_OUT:
-        copied.append(Path(shutil.copy(ROOT / "studies" / name, tmp_path / "studies")))
+        copied.append(Path(shutil.copy(ROOT / "studies" / name, tmp_path / "studies" / name)))
     assert provenance.code_version(copied) == runs.code_version()
     with (tmp_path / file).open("a", encoding="utf-8") as source:
         source.write("\n# one more line\n")
@@ -128,7 +128,8 @@ def test_one_line_of_the_engine_makes_another_code_version(file: str, tmp_path: 
 
 def test_code_that_only_judges_or_shows_makes_no_other_runs() -> None:
     assert runs.judging_version() != runs.code_version()
-    covered = [ROOT / "core", *(ROOT / "studies" / name for name in ("execution.py", "scoring.py", "trial.py"))]
+    trials = ROOT / "studies" / "trials"
+    covered = [ROOT / "core", *(trials / name for name in ("execution.py", "scoring.py", "trial.py"))]
     assert runs.code_version() == provenance.code_version(covered)
 
 

@@ -34,7 +34,7 @@ class TreePairs(PairCorpus):
         train_share: the first share of the training trees is trained on.
         recombined: so many times as many trees made of their parts come after those (`core.data.treebanks.recombine`).
         more: a treebank whose training trees are trained on too, after those.
-        silver: trees that are trained on too, at the end (`studies.self_training`).
+        silver: trees that are trained on too, at the end (`studies.trials.self_training`).
     """
 
     treebank: Treebank

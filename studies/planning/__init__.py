@@ -1,0 +1,1 @@
+"""What a request would take before anything starts, and what its seeds could decide."""

@@ -1,0 +1,1 @@
+"""Using finished runs: translating, parsing, looking at attention, comparing two outputs."""

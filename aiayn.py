@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from typer.exceptions import TyperException
 
+from reports.terminal import cell, markdown_table, print_rows
 from studies.claim import Claim
 from studies.registry import STUDIES, get_study
 from studies.runs import PlannedRun, Workspace, plan_runs, require_seeds, with_needed
@@ -192,7 +193,7 @@ def list_(
             (s.name, s.title, s.cells, len(s.trials), len(s.claims), sum(bool(s.awaited_by(c)) for c in s.claims))
             for s in STUDIES
         ]
-        _print_rows(("study", "title", "cells", "trials", "claims", "awaiting trials"), rows, as_json)
+        print_rows(("study", "title", "cells", "trials", "claims", "awaiting trials"), rows, as_json)
         if not as_json:
             print("\n" + "\n".join(f"scale {scale.name}: {scale.description}" for scale in SCALES))
     else:
@@ -209,7 +210,7 @@ def list_(
         numbers = ("params", "flops") if as_json else ("params",)  # aiayn plan is about costs
         heads = [f"{number}_{scale.name}" for number in numbers for scale in SCALES]
         if rows or as_json:
-            _print_rows(("trial", "row", "change", *heads), rows, as_json)
+            print_rows(("trial", "row", "change", *heads), rows, as_json)
         if not as_json:
             _print_claims([chosen], as_json)
 
@@ -220,7 +221,7 @@ def _print_claims(studies: Sequence[Study], as_json: bool) -> None:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
         return
     heads = ("claim", "kind", "expected", "unit", "cell", "statement", "remark")
-    _print_rows(heads, [[row[head] for head in heads] for row in map(_claim_in_words, rows)], False)
+    print_rows(heads, [[row[head] for head in heads] for row in map(_claim_in_words, rows)], False)
 
 
 def _claim_fields(study: Study, claim: Claim) -> dict[str, Any]:
@@ -231,11 +232,11 @@ def _claim_fields(study: Study, claim: Claim) -> dict[str, Any]:
 
 
 def _claim_in_words(fields: dict[str, Any]) -> dict[str, Any]:
-    expected = "" if fields["expected"] is None else _cell(fields["expected"])
+    expected = "" if fields["expected"] is None else cell(fields["expected"])
     if fields["bound"]:
         expected = f"{fields['bound']} {expected}"
     elif fields["tolerance"]:
-        expected = f"{expected} ± {_cell(fields['tolerance'])}"
+        expected = f"{expected} ± {cell(fields['tolerance'])}"
     remarks = [
         fields["reading"] and f"reading: {fields['reading']}",
         fields["misquote"] and "a misquotation: should fail",
@@ -281,18 +282,13 @@ def plan(
         return
     for table in ([each] if runs else []) + tables(priced):
         if markdown:
-            print(_markdown(table.title, table.heads, table.rows))
+            print(markdown_table(table.title, table.heads, table.rows))
         else:
             print(textwrap.fill(table.title, min(_HEADING_COLUMNS, shutil.get_terminal_size().columns)))
-            _print_rows(table.heads, table.rows, as_json=False)
+            print_rows(table.heads, table.rows, as_json=False)
     print(summary(priced))
     for note in priced.notes:
         print(f"- {note}")
-
-
-def _markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = [heads, ["---"] * len(heads), *([_cell(value) for value in row] for row in rows)]
-    return f"**{title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _request(
@@ -460,7 +456,7 @@ def _show_jobs(dashboard: str, job: str | None, follow: bool, cancel: bool, as_j
              "" if each.state == "SUCCEEDED" else each.message)
             for each in cluster.jobs()
         ]  # fmt: skip
-        _print_rows(heads, rows, as_json)
+        print_rows(heads, rows, as_json)
         return
     found = cluster.find(job)
     if cancel:
@@ -505,7 +501,7 @@ def status(
     runs = survey(workspace)
     if as_json or all_:
         heads = ("run", "study", "trial", "scale", "seed", "status", "step", "reason", "log")
-        _print_rows(
+        print_rows(
             heads,
             [(r.run, r.study, r.trial, r.scale, r.seed, r.status, r.step, r.reason, r.log) for r in runs],
             as_json,
@@ -518,7 +514,7 @@ def status(
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for r in runs:
         counts.setdefault((r.study, r.scale), dict.fromkeys(states, 0))[r.status] += 1
-    _print_rows(("study", "scale", *states), [(*key, *count.values()) for key, count in counts.items()], False)
+    print_rows(("study", "scale", *states), [(*key, *count.values()) for key, count in counts.items()], False)
     for r in runs:
         if r.reason:
             print(
@@ -694,7 +690,7 @@ def compare(
     if as_json:
         print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
         return
-    _print_rows(COLUMNS, found.rows, as_json)
+    print_rows(COLUMNS, found.rows, as_json)
     print(found.summary())
 
 
@@ -720,7 +716,7 @@ def data_list(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug =
         )
         for corpus, state in corpora.known(folder, on_damage=_say)
     ]
-    _print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
+    print_rows(("corpus", "task", "languages", "lines", "licence", "state"), rows, as_json)
 
 
 @data_app.command("show")
@@ -739,7 +735,7 @@ def data_show(name: CorpusName, home: Home = DEFAULT_HOME, as_json: AsJson = Fal
     if as_json:
         print(json.dumps(description, indent=1, ensure_ascii=False))
     else:
-        _print_rows(("property", "value"), facts(description), False)
+        print_rows(("property", "value"), facts(description), False)
 
 
 @data_app.command("fetch")
@@ -879,7 +875,7 @@ def data_check(
         for report in reports:
             for rows in (report.splits, report.findings):
                 if rows:
-                    _print_rows([name.replace("_", " ") for name in rows[0]._fields], rows, False)
+                    print_rows([name.replace("_", " ") for name in rows[0]._fields], rows, False)
             print(f"{report.conclusion}\n{report.basis}".rstrip())
     if damaged:
         raise DataError("; ".join(map(str, damaged)))
@@ -1164,7 +1160,7 @@ def attend(
     sentence = attend_to(trained, text, target, [layer], [chosen])
     focus = find_word(sentence.labels(chosen, not pieces)[0], word) if word is not None else None
     if output is None:
-        _print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
+        print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
         return
     title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
     drawn_as = (view or AttentionView.columns).value
@@ -1186,7 +1182,7 @@ def doctor(home: Home = DEFAULT_HOME, as_json: AsJson = False, debug: Debug = Fa
     from studies.scheduling.doctor import examine
 
     findings = examine(Workspace(home))
-    _print_rows(("check", "ok", "found", "what to do"), [(f.check, f.ok, f.found, f.advice) for f in findings], as_json)
+    print_rows(("check", "ok", "found", "what to do"), [(f.check, f.ok, f.found, f.advice) for f in findings], as_json)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)
 
 
@@ -1213,7 +1209,7 @@ def clean(
     from studies.scheduling.clean import find_waste, remove
 
     waste = find_waste(_existing(home, may_be_new=True), other_code, set_aside)
-    _print_rows(("what", "path", "bytes"), [(w.kind, str(w.path), w.bytes) for w in waste], as_json)
+    print_rows(("what", "path", "bytes"), [(w.kind, str(w.path), w.bytes) for w in waste], as_json)
     total = sum(w.bytes for w in waste)
     if yes:
         _say(f"freed {remove(waste):,} bytes in {len(waste)} places")
@@ -1247,79 +1243,6 @@ def _store(home: Path, rebuild: bool = False):
 def _say(line: str) -> None:
     with suppress(OSError):  # what nobody can hear ends no work
         print(line, file=sys.stderr, flush=True)
-
-
-def _print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
-    """Rows as JSON objects, or as a table that fits the terminal; into a pipe no line is broken."""
-    if as_json:
-        print(json.dumps([dict(zip(heads, row, strict=True)) for row in rows], indent=1, ensure_ascii=False))
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
-    titles = [head.replace("_", " ") for head in heads]
-    columns = [[_cell(row[position]) for row in rows] for position in range(len(heads))]
-    numeric = [
-        any(isinstance(row[i], (int, float)) and not isinstance(row[i], bool) for row in rows)
-        for i in range(len(heads))
-    ]
-    # Words are not broken, nor numbers and what a row is named by.
-    natural = [max(map(cell_len, (title, *cells))) for title, cells in zip(titles, columns, strict=True)]
-    least = [
-        max(
-            cell_len(word)
-            for text in (title, *cells)
-            for word in ([text] if whole and text is not title else text.split() or [""])
-        )
-        for title, cells, whole in zip(titles, columns, [True, *numeric[1:]], strict=True)
-    ]
-    room = console.width - 2 * len(heads)
-    if sum(least) > room:
-        _print_row_by_row(titles, zip(*columns, strict=True), console.width)
-        return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for title, right, width in zip(titles, numeric, _fitted(natural, least, room), strict=True):
-        table.add_column(title, justify="right" if right else "left", width=width)
-    for cells in zip(*columns, strict=True):
-        table.add_row(*map(Text, cells))
-    console.print(table)
-    console.print()
-
-
-def _fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths of columns that together fit `room`, taken from the widest first and never below `least`."""
-    widths = list(natural)
-    while sum(widths) > room:
-        widest = max((i for i, width in enumerate(widths) if width > least[i]), key=widths.__getitem__)
-        widths[widest] -= 1
-    return widths
-
-
-def _print_row_by_row(titles: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
-    """What is too wide for columns: a line for each value that there is, and an empty line after each row."""
-    indent = max(map(len, titles)) + 2
-    for row in rows:
-        for title, text in zip(titles, row, strict=True):
-            if text:
-                print(textwrap.fill(f"{title:{indent}}{text}", max(width, indent + 20), subsequent_indent=" " * indent))
-        print()
-
-
-def _cell(value: Any) -> str:
-    match value:
-        case None:
-            return "–"
-        case bool():
-            return "yes" if value else "NO"
-        case float():
-            return f"{value:.2f}" if value == 0 or 0.005 <= abs(value) < 1e6 else f"{value:.2e}"
-        case int():
-            return f"{value:,}"
-    return str(value)
 
 
 def main() -> None:

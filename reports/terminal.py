@@ -52,7 +52,8 @@ def print_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], as_json: boo
 
 def markdown_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """The same rows as a Markdown table under its title."""
-    lines = [heads, ["---"] * len(heads), *([cell(value) for value in row] for row in rows)]
+    cells = [[cell(value).replace("|", r"\|").replace("\n", " ") for value in row] for row in rows]
+    lines = [heads, ["---"] * len(heads), *cells]
     return f"**{title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-
-import pandas as pd
-import seaborn as sns
+from typing import TYPE_CHECKING
 
 from reports import data
 from reports.drawing import DASHES, SERIES, Panel, drawing, log_ticks, panel, plain
 from reports.pages import Fragment, number, render
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NAMES = {
     "transformer": "Transformer",
@@ -47,16 +48,20 @@ def quality_against_cost(database: Path | str, scale: str) -> Fragment:
     perplexity of all of it.
     """
     rows = [row for row in data.budget(database, scale) if row["bleu"] is not None]
-    curves = pd.DataFrame(
-        data.budget_curve(database, scale, "ppl"), columns=["trial", "seed", "counted_flops", "value"]
-    ).dropna(subset="value")
-    if not rows or curves.empty:
+    if not rows:
         return Fragment('<p class="empty">No training under the budget is done yet.</p>')
-    bleu = pd.DataFrame(
-        data.budget_curve(database, scale, "greedy_bleu_paper"), columns=["trial", "seed", "counted_flops", "value"]
-    ).dropna(subset="value")
+    import pandas as pd
+
+    bleu, ppl = (
+        pd.DataFrame(
+            data.budget_curve(database, scale, metric), columns=["trial", "seed", "counted_flops", "value"]
+        ).dropna(subset="value")
+        for metric in ("greedy_bleu_paper", "ppl")
+    )
+    if ppl.empty:
+        return Fragment('<p class="empty">No training under the budget is done yet.</p>')
     order = [row["trial"] for row in rows]
-    panels = [_curves(bleu, order, scale, "bleu"), _curves(curves, order, scale, "ppl")]
+    panels = [_curves(bleu, order, scale, "bleu"), _curves(ppl, order, scale, "ppl")]
     caption = (
         "Development set: BLEU of 100 of its sentences by greedy search, and perplexity of all of it, by counted "
         "operations of training (log scale); means over seeds. The table has the test set."
@@ -66,6 +71,8 @@ def quality_against_cost(database: Path | str, scale: str) -> Fragment:
 
 def _curves(curves: pd.DataFrame, order: Sequence[str], scale: str, metric: str) -> Panel:
     """One metric of all architectures; with the best at the end listed first."""
+    import seaborn as sns
+
     shown = [trial for trial in order if (curves["trial"] == trial).any()]
     labels = [_label(trial) for trial in shown]
     means = curves.groupby(["trial", "counted_flops"], as_index=False)["value"].mean()

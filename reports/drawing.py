@@ -18,7 +18,6 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from matplotlib.transforms import Bbox
@@ -68,11 +67,11 @@ _STYLE = {
 def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
     """A figure in the reports' style and its axes, or an array of them where there are several; sizes in inches.
 
-    Without pyplot, which keeps a list of figures and looks for a display: nothing here needs either.
+    Without pyplot, which keeps a list of figures and looks for a display, and without a canvas before there is
+    something to write: seaborn draws the whole figure for each matrix in it where it finds one.
     """
     with rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
         yield figure, figure.subplots(rows, columns)
 
 
@@ -89,7 +88,9 @@ class Panel:
 
 
 def panel(figure: Figure, name: str, label: str, pdf: bool = True) -> Panel:
-    """The figure as a panel; `name` sets its ids apart from other panels' and names the PDF."""
+    """The finished figure as a panel; `name` sets its ids apart from other panels' and names the PDF."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)  # its places are settled, once for both files
     return Panel(_svg(figure, name), label, name, _pdf(figure) if pdf else None)
 
 
@@ -132,7 +133,7 @@ _PLACES = (
 
 def name_points(axes: Axes, points: Sequence[tuple[float, float, str]]) -> None:
     """Write a name beside each point (x, y, name), at the first place where it covers no other name and no point."""
-    axes.figure.canvas.draw()  # the scales are settled, so that sizes on paper are known
+    axes.figure.draw_without_rendering()  # the scales are settled, so that sizes on paper are known
     taken = [Bbox.from_bounds(*(axes.transData.transform((x, y)) - 5), 10, 10) for x, y, _ in points]
     for x, y, name in points:
         for offset, across, along in _PLACES:

@@ -1,19 +1,24 @@
-"""The figures of the reports: each reads one or two views of the database and draws them (`reports.drawing`)."""
+"""The figures of the reports: each reads one or two views of the database and draws them (`reports.drawing`).
+
+pandas and seaborn take longer to load than most pages to make, so only what has something to draw loads them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from reports import data
 from reports.drawing import DASHES, GRID, INK, MUTED, PAPER, SERIES, drawing, log_ticks, name_points, panel, plain
 from reports.pages import Fragment, number, render, slug
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Names that are longer leave a panel's legend room for one column.
 _LONGEST_OF_TWO_COLUMNS = 16
@@ -42,6 +47,8 @@ def table3_differences(database: Path | str, scale: str) -> Fragment:
 
 
 def _draw_differences(axes: Axes, rows: Sequence[data.Row], metric: str) -> None:
+    import pandas as pd
+
     table = pd.DataFrame(
         {
             "published": [row[f"published_delta_{metric}"] for row in rows],
@@ -145,15 +152,17 @@ def recall_by_distance(database: Path | str, scale: str) -> Fragment:
     """How often each kind of model recalls what lies so many pieces back: the mean over seeds, and chance."""
     labels = {row["model"]: row["model_label"] for row in data.capabilities(database, scale)}
     found = [row for row in data.study_scores(database, "capabilities", scale) if row["name"] == "recall_skill"]
-    points = pd.DataFrame(
-        [
-            {"model": labels[row["trial"]], "distance": point["distance"], "accuracy": point["accuracy"]}
-            for row in found
-            for point in row["details"].get("by_distance", ())
-        ]
-    )
-    if points.empty:
+    recalled = [
+        {"model": labels[row["trial"]], "distance": point["distance"], "accuracy": point["accuracy"]}
+        for row in found
+        for point in row["details"].get("by_distance", ())
+    ]
+    if not recalled:
         return Fragment('<p class="empty">No model has been asked to recall anything yet.</p>')
+    import pandas as pd
+    import seaborn as sns
+
+    points = pd.DataFrame(recalled)
     chance = found[0]["details"]["chance"]
     models = [label for label in labels.values() if (points["model"] == label).any()]
     colors = dict(zip(models, SERIES, strict=False))
@@ -188,11 +197,12 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     The line is the mean over seeds, the band reaches from the lowest to the highest seed. All panels share their axes.
     A value that is not finite (a diverged run) ends the line there.
     """
-    curves = pd.DataFrame(
-        data.curves(database, study, scale, split="dev", name="ppl"), columns=["trial", "seed", "step", "value"]
-    ).dropna(subset="value")
-    if curves.empty:
+    scored = [row for row in data.curves(database, study, scale, "dev", "ppl") if row["value"] is not None]
+    if not scored:
         return Fragment('<p class="empty">No learning curves yet: no run has been scored on the development set.</p>')
+    import pandas as pd
+
+    curves = pd.DataFrame(scored)
     groups = _panels_of_trials(database, study, scale, list(curves["trial"].unique()))
     panels = []
     for label, trials in groups.items():
@@ -221,6 +231,8 @@ def _panels_of_trials(database: Path | str, study: str, scale: str, trials: Sequ
 
 
 def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> None:
+    import seaborn as sns
+
     base = ["base"] if (curves["trial"] == "base").any() else []
     order = [*base, *trials]
     colors = dict(zip(order, (*[INK for _ in base], *SERIES), strict=False))

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +22,7 @@ from reports.notebook import ReportError
 from reports.pages import EXPLORED_STUDY, HEADS_PAGE, READS_RUNS, Fragment, render
 from reports.run_pages import build_run_pages
 from reports.site_folder import SNAPSHOT, SiteError, open_site_folder
+from results.database import connect
 from results.database import snapshot as take_snapshot
 from results.errors import ResultsError
 from results.records import SCALES
@@ -67,9 +68,10 @@ def build_site(
         chosen = list(titles) if studies is None else _check_studies(studies, list(titles))
         runs = database.parent / "runs"
         if EXPLORED_STUDY in chosen:
-            chosen.append(HEADS_PAGE)
+            chosen.insert(0, HEADS_PAGE)  # the most to draw: as the last it would keep one core alone
             titles[HEADS_PAGE] = "What the heads of a run do"
-        with _run_pages_meanwhile(copy, runs, output) as run_pages:
+        # The copy stays open, which nobody writes: each read would open it anew.
+        with closing(connect(copy, read_only=True)), _run_pages_meanwhile(copy, runs, output) as run_pages:
             failures = _build_study_pages(chosen, titles, copy, runs, output, snapshot, say)
         failures += _build_explorers(chosen, copy, runs, output)
         made = run_pages.result()

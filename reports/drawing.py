@@ -19,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 # Drawn in these colours, then each becomes a CSS variable of the page (style.css has the light and the dark value);
@@ -116,7 +116,7 @@ def _pdf(figure: Figure) -> str:
 def log_ticks(axis: Axis) -> None:
     """Ticks of a logarithmic axis of ordinary numbers, such as perplexities: 1, 2, 5, 10 instead of powers of ten."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-    axis.set_major_formatter(ScalarFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -194,7 +194,7 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     """Development perplexity by training step: one panel per group of Table 3's rows with base in each; of other
     studies one, or a few where colours would not suffice.
 
-    The line is the mean over seeds, the band reaches from the lowest to the highest seed. All panels share their axes.
+    The line is the mean over seeds, the band reaches from the lowest to the highest seed. Panels share their perplexities.
     A value that is not finite (a diverged run) ends the line there.
     """
     scored = [row for row in data.curves(database, study, scale, "dev", "ppl") if row["value"] is not None]
@@ -237,15 +237,16 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, trials: Sequence[str]) -> Non
     order = [*base, *trials]
     colors = dict(zip(order, (*[INK for _ in base], *SERIES), strict=False))
     dashes = dict(zip(order, ("", *DASHES), strict=False))
+    drawn = curves[curves["trial"].isin(order)]
     sns.lineplot(
-        data=curves[curves["trial"].isin(order)], x="step", y="value", hue="trial", hue_order=order, palette=colors,
+        data=drawn, x="step", y="value", hue="trial", hue_order=order, palette=colors,
         style="trial", style_order=order, dashes=dashes, errorbar=("pi", 100), err_kws={"alpha": 0.13, "linewidth": 0},
         ax=axes,
     )  # fmt: skip
     axes.set_yscale("log")
     low, high = curves["value"].min(), curves["value"].max()
     axes.set_ylim(low / 1.1, high * 1.1)
-    axes.set_xlim(curves["step"].min(), curves["step"].max())
+    axes.set_xlim(drawn["step"].min(), drawn["step"].max())
     log_ticks(axes.yaxis)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}K" if step >= 10_000 else f"{step:g}")

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from reports import data
 from reports.data import Row
-from reports.drawing import DASHES, INK, MUTED, PAPER, SERIES, Panel, drawing, panel
+from reports.drawing import DASHES, INK, MUTED, PAPER, SERIES, Panel, drawing, log_ticks, panel
 from reports.pages import Fragment, number, render
 
 FULL_SIZE = "paper"
@@ -110,6 +110,8 @@ def _growth_panel(rows: Sequence[Row], title: str, unit: str, scaled: float, nam
             words.append(f"{LAYERS[layer]} grows as {details['size']} to the {power}")
         drawn = [size for row in rows for size in row["details"]["sizes"]]
         _logarithmic(axes, _powers_of_2(min(drawn), max(drawn)), "size (log scale)")
+        if scaled != 1.0:
+            log_ticks(axes.yaxis)
         axes.set_ylabel(unit)
         axes.set_title(title)
         axes.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1)

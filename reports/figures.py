@@ -194,7 +194,7 @@ def learning_curves(database: Path | str, study: str, scale: str) -> Fragment:
     """Development perplexity by training step: one panel per group of Table 3's rows with base in each; of other
     studies one, or a few where colours would not suffice.
 
-    The line is the mean over seeds, the band reaches from the lowest to the highest seed. Panels share their perplexities.
+    The line is the mean over seeds, the band reaches from the lowest to the highest seed. All share perplexities.
     A value that is not finite (a diverged run) ends the line there.
     """
     scored = [row for row in data.curves(database, study, scale, "dev", "ppl") if row["value"] is not None]

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.data.grammar.example import Example
+from core.data.dependencies import Analysed
 from core.scoring.bootstrap import LEAST_SENTENCES, SAMPLES, SEED, Interval, resample
 
 COMPLETIONS = frozenset({"obj", "xcomp", "ccomp", "compound:prt"})
@@ -58,7 +58,7 @@ class ParsedAttention:
     """
 
     weights: Weights
-    example: Example
+    example: Analysed
 
     def __post_init__(self) -> None:
         num_words = len(self.example.english) + 1
@@ -114,7 +114,7 @@ class Instance:
     distance: int
 
 
-def completions(examples: Sequence[Example]) -> list[Instance]:
+def completions(examples: Sequence[Analysed]) -> list[Instance]:
     """Verbs with what completes them at least `DISTANT` words to the right; a comparative's `more` belongs to it."""
     found = []
     for number, example in enumerate(examples):
@@ -127,7 +127,7 @@ def completions(examples: Sequence[Example]) -> list[Instance]:
     return found
 
 
-def pronouns(examples: Sequence[Example]) -> list[Instance]:
+def pronouns(examples: Sequence[Analysed]) -> list[Instance]:
     """Pronouns of the third person with the noun that they stand for."""
     return [
         Instance(number, pronoun, frozenset({noun}), noun - pronoun)
@@ -291,7 +291,7 @@ class _Arcs:
         return f"{self.relation} to its governor" if self.to_governor else f"governor to its {self.relation}"
 
 
-def relation_arcs(examples: Sequence[Example]) -> list[_Arcs]:
+def relation_arcs(examples: Sequence[Analysed]) -> list[_Arcs]:
     """Every dependency relation between words, in both directions, that both halves have `LEAST_ARCS` of."""
     to_governor, to_dependent = defaultdict(list), defaultdict(list)
     for number, example in enumerate(examples):
@@ -389,7 +389,7 @@ def _hits(at_most: NDArray[np.int64], targets: frozenset[int]) -> NDArray[np.flo
     return np.isin(at_most, sorted(targets)).astype(float)
 
 
-def _shuffle(instances: Sequence[Instance], examples: Sequence[Example]) -> list[Instance]:
+def _shuffle(instances: Sequence[Instance], examples: Sequence[Analysed]) -> list[Instance]:
     """Each word with the distance of another instance's target, drawn among those that fit and are not right."""
     draw = np.random.default_rng(SEED)
     distances = np.array([instance.distance for instance in instances])

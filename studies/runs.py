@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from results.run_folder import RunFolder, RunStatus
 from studies.registry import get_study
 from studies.scales import PAPER, Scale
 from studies.study import Study
-from studies.work import TRAINING, TRAINS, Work
+from studies.work import TRAINING, TRAINS, AttentionProbe, Work
 
 if TYPE_CHECKING:
     from core.data.corpus import Corpus
@@ -217,7 +217,7 @@ def plan_runs(
     planned = []
     data_states: dict[DataConfig, tuple[str | None, str]] = {}
     for trial in chosen:
-        work = trial.work_at(scale)
+        work = _on_best_analysis(trial.work_at(scale), scale, workspace.data)
         at = PAPER if work.full_size else scale
         config = trial.config(at)
         if work.reads_corpus and config.data not in data_states:  # most trials of a study share one
@@ -249,6 +249,16 @@ def plan_runs(
             status = RunStatus("blocked", missing) if missing else folder.status()
             planned.append(PlannedRun(record, config, folder, status, work, needs))
     return planned
+
+
+def _on_best_analysis(work: Work, scale: Scale, cache_dir: Path) -> Work:
+    """Attention is measured on a treebank's sentences where the scale names one that is here."""
+    if not isinstance(work, AttentionProbe) or work.needs_antecedents:
+        return work
+    from core.data import corpora
+
+    here = (name for name in scale.treebanks if corpora.get(name, cache_dir).state(cache_dir).usable)
+    return replace(work, sentences=next(here, work.sentences))
 
 
 def with_needed(requested: Sequence[tuple[Study, Sequence[PlannedRun]]]) -> list[tuple[Study, Sequence[PlannedRun]]]:

@@ -46,6 +46,8 @@ class Scale:
     seed_spread: by metric, what was known beforehand; it is what few seeds are judged by (`studies.inference`).
     sentence_pieces: how many word pieces the sentence of a piece has in the training text, on the average over pieces;
         what attention's own products cost.
+    treebanks: where gold analyses of English sentences come from, the first of them that is here; where none is, and
+        for what no treebank marks, from the generated grammar.
     budget_share: what a training under one budget of operations may use, as a share of base's own training.
     budget_tokens: word pieces of an update then, on either side; None: base's. A small budget goes further in more
         and smaller updates.
@@ -59,6 +61,7 @@ class Scale:
     gpus_per_trial: int
     seed_spread: Mapping[str, SeedSpread]
     sentence_pieces: float
+    treebanks: tuple[str, ...] = ()
     budget_share: float = 1.0
     budget_tokens: int | None = None
 
@@ -177,6 +180,7 @@ SMALL = Scale(
     gpus_per_trial=0,
     seed_spread={},
     sentence_pieces=19.0,
+    treebanks=("treebank-sample",),
     budget_share=0.2,
     budget_tokens=1_000,
 )
@@ -198,6 +202,7 @@ PAPER = Scale(
         SeedSpread(0.3, None, "about 0.3 in MLPerf's Transformer, mlcommons/training issue 130"),
     ),
     sentence_pieces=40.0,  # an assumption: the corpus is not here to be counted; it is 2% of a training
+    treebanks=("wsj", "treebank-sample"),
 )
 
 SCALES: tuple[Scale, ...] = (SMOKE, SMALL, PAPER)

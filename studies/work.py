@@ -66,10 +66,17 @@ class AttentionProbe(_OfAnotherRun):
     Attributes:
         figure: whose measures.
         trained: False measures the same model as it was before its first update, as a null.
+        sentences: the corpus of their gold analysis.
     """
 
     figure: int
     trained: bool = True
+    sentences: str = "grammar"
+
+    @property
+    def needs_antecedents(self) -> bool:
+        """Whether it asks what pronouns stand for, which no treebank marks."""
+        return self.figure == 4
 
     def to_config(self, measured: str | None) -> dict[str, Any]:
         """What a run's configuration says beside the one of the run `measured`."""

@@ -34,6 +34,16 @@ class Treebank(Corpus):
         self.require(split)
         return self._checked(split, cache_dir)
 
+    def read_annotated(self, split: str, cache_dir: Path) -> Iterator[Tree]:
+        """The trees of one split as their files have them, with function tags and traces, as a stream.
+
+        Raises:
+            ValueError: the treebank has no such split.
+            DataError: files are missing or damaged.
+        """
+        self.require(split)
+        return self._open(split, cache_dir)
+
     def steps(self, cache_dir: Path) -> tuple[Step, ...]:
         here = self.state(cache_dir).usable
         return tuple(Step(split, NORMAL_FORM, count if here else None) for split, count in self.splits.items())

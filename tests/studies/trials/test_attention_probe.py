@@ -5,22 +5,26 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from core.attention_maps import source_side
+from core.attention_measures import completions
+from core.data.treebanks import TREEBANK_SAMPLE
 from core.trainer import Trainer
-from results.attention_file import load
+from results.attention_file import TokenSide, load
 from results.run_folder import RunFolder
 from studies import figures
 from studies.registry import get_study
 from studies.runs import PlannedRun, Workspace, needed_runs, plan_runs, with_needed
-from studies.scales import SCALES, Scale
+from studies.scales import PAPER, SCALES, SMALL, SMOKE, Scale
 from studies.study import Study
 from studies.trained.loading import load_run
 from studies.trials import attention_probe
-from studies.trials.attention_probe import probe_examples
+from studies.trials.attention_probe import probe_examples, probe_set, words_of_pieces
 from studies.work import AttentionProbe, Training, work_of
 
 Execute = Callable[[PlannedRun, Workspace], RunFolder]
@@ -114,6 +118,79 @@ def test_the_sentences_measured_are_in_no_split() -> None:
     examples = probe_examples()
     assert len(examples) == 1_000
     assert not seen & {example.english for example in examples}
+
+
+def side(*words: str) -> TokenSide:
+    """A sentence whose words are a piece each, and the end symbol."""
+    return TokenSide((*words, "</s>"), tuple(range(len(words) + 1)), (*words, "</s>"))
+
+
+@pytest.mark.parametrize(
+    ("read", "analysed", "expected"),
+    [
+        (["He", "sleeps", "."], ["He", "sleeps", "."], [0, 1, 2, 3]),
+        (["U", ".", "S", ".", "did", "n", "'t", "."], ["U.S.", "did", "n't", "."], [*4 * [0], 1, 2, 2, 3, 4]),
+        ([], [], [0]),
+    ],
+)  # fmt: skip
+def test_pieces_find_the_word_of_the_analysis_that_they_are_of(read, analysed, expected) -> None:
+    assert words_of_pieces(side(*read), analysed) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "analysed"), [(["a", "c"], ["a", "b"]), (["a", "b"], ["a"]), (["a"], ["a", "b"]), (["ab"], ["a", "b"])]
+)
+def test_pieces_of_another_text_than_the_analysis_are_refused(read, analysed) -> None:
+    with pytest.raises(ValueError, match="the pieces"):
+        words_of_pieces(side(*read), analysed)
+
+
+@pytest.fixture
+def treebank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bool], None]:
+    """The treebank's sample, there or not, as `AIAYN_DATA` tells."""
+
+    def make(here: bool) -> None:
+        monkeypatch.setenv("AIAYN_DATA", str(tmp_path))
+        if here:
+            (tmp_path / "treebank-sample").mkdir()
+            (tmp_path / "treebank-sample" / "treebank.zip").write_bytes(b"its place is enough to plan")
+
+    return make
+
+
+@pytest.mark.parametrize(("scale", "here", "sentences"), [
+    (SMALL, True, "treebank-sample"), (PAPER, True, "treebank-sample"), (SMALL, False, "grammar"),
+    (SMOKE, True, "grammar"),
+])  # fmt: skip
+def test_a_treebank_that_is_here_is_measured_on_above_smoke_scale(
+    scale: Scale, here: bool, sentences: str, treebank: Callable[[bool], None], workspace: Workspace
+) -> None:
+    treebank(here)
+    for study in FIGURES.values():
+        expected = "grammar" if study.name == "figure4" else sentences  # no treebank marks what a pronoun stands for
+        assert {run.work.sentences for run in plan_runs(study, scale, 1, workspace)} == {expected}
+
+
+def test_measuring_on_other_sentences_is_another_run(treebank: Callable[[bool], None], workspace: Workspace) -> None:
+    treebank(False)
+    before = [run.record.run for run in plan_runs(FIGURES["figure3"], SMALL, 1, workspace)]
+    treebank(True)
+    assert not {run.record.run for run in plan_runs(FIGURES["figure3"], SMALL, 1, workspace)} & {*before}
+
+
+def test_the_treebanks_sentences_are_told_apart_word_by_word(tmp_path: Path, unbroken: RunFolder) -> None:
+    """By pieces that were learned on other text: none of its words begins or ends inside a piece's."""
+    if not TREEBANK_SAMPLE.state(tmp_path).usable:
+        pytest.skip("needs the treebank's sample: set AIAYN_DATA to a folder that holds treebank-sample/treebank.zip")
+    found = probe_set(AttentionProbe("table3", "base", 3, sentences="treebank-sample"), tmp_path)
+    assert (found.dataset, len(found.sentences)) == ("treebank-sample/train/en", 1_000)
+    vocabulary = load_run(unbroken).vocabulary
+    pieces = vocabulary.encode_batch([sentence.text for sentence in found.sentences])
+    for sentence, ids in zip(found.sentences, pieces, strict=True):
+        read = source_side(vocabulary, ids)
+        words = words_of_pieces(TokenSide(read.labels, read.words, read.word_labels), sentence.analysis.english)
+        assert words[-1] == len(sentence.analysis.english)
+    assert len(completions([sentence.analysis for sentence in found.sentences])) > 500
 
 
 def test_every_claim_of_a_figure_finds_its_score(probed: dict[tuple[str, str], RunFolder]) -> None:

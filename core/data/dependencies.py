@@ -1,0 +1,309 @@
+"""Dependencies read off a Penn tree: which word governs which, and how.
+
+The head of a constituent is found by rules of the kind of Collins (1999), with the choices of Universal Dependencies
+2: content words govern, so that a preposition, an auxiliary, a complementiser and a copula hang below what they
+introduce, and a coordination hangs below its first part. Names of relations are theirs too. Function tags and traces
+are read where the tree has them; where it has none, as the generated grammar's, places tell subject from object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.data.trees import TRACE, Tree, base_label
+
+_PUNCTUATION = frozenset({",", ".", ":", "``", "''", "-LRB-", "-RRB-", "#", "SYM", "HYPH", "NFP"})
+_NOUNS = frozenset({"NN", "NNS", "NNP", "NNPS"})
+_VERBS = frozenset({"VB", "VBD", "VBZ", "VBP", "VBG", "VBN"})
+_NOMINAL = frozenset({"NP", "NX", "NAC", "NML", "WHNP", "QP"})
+_CLAUSES = frozenset({"S", "SINV", "SQ", "SBARQ", "VP"})
+_ADVERBIAL = frozenset({"ADV", "TMP", "LOC", "MNR", "DIR", "EXT", "PRP", "BNF", "VOC", "CLR"})
+_BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m"})
+# A complement clause begins with one of these, or with none; `if` is mostly a condition's.
+_COMPLEMENTISERS = frozenset({"that", "whether"})
+
+# Where the head of a constituent is: the first of these groups of labels that is there, from the left or the right.
+_LEFT, _RIGHT = 1, -1
+_CLAUSE_HEADS = (
+    (_LEFT, ("VP",)),
+    (_LEFT, ("S", "SINV", "SQ", "SBARQ", "SBAR")),
+    (_RIGHT, ("ADJP", "NP", "PP", "ADVP")),
+)
+_NOUN_HEADS = (
+    (_RIGHT, ("NN", "NNS", "NNP", "NNPS", "NX", "NML", "NAC")),
+    (_LEFT, ("NP", "WHNP")),
+    (_RIGHT, ("$", "PRP", "WP", "EX", "CD", "QP", "ADJP", "JJ", "JJR", "JJS", "VBG", "VBN", "DT", "WDT", "RB", "PRN")),
+)
+_HEADS: dict[str, Sequence[tuple[int, tuple[str, ...]]]] = {
+    "S": _CLAUSE_HEADS,
+    "SINV": _CLAUSE_HEADS,
+    "SQ": ((_LEFT, ("VP", "SQ")), (_LEFT, tuple(_VERBS)), (_LEFT, ("MD",))),
+    "SBARQ": ((_LEFT, ("SQ", "S", "SINV", "SBARQ")),),
+    "SBAR": ((_LEFT, ("S", "SINV", "SQ", "SBAR")),),
+    "VP": (
+        (_LEFT, ("VP",)), (_LEFT, tuple(_VERBS)), (_LEFT, ("MD", "TO")), (_LEFT, ("NN", "NNS", "JJ", "ADJP", "NP")),
+    ),
+    "PP": ((_RIGHT, ("NP", "WHNP", "NX")), (_RIGHT, ("S", "SBAR", "VP", "ADJP", "ADVP", "PP", "UCP", "QP"))),
+    "WHPP": ((_RIGHT, ("WHNP", "WHADVP", "NP")),),
+    "ADJP": ((_LEFT, ("JJ", "JJR", "JJS", "VBN", "VBG", "ADJP")), (_RIGHT, ("NN", "NNS", "CD", "QP", "NP", "RB"))),
+    "ADVP": ((_RIGHT, ("RB", "RBR", "RBS", "WRB", "ADVP", "IN", "NP", "NN", "JJ")),),
+    "WHADVP": ((_RIGHT, ("WRB", "WHADVP", "RB")),),
+    "QP": ((_RIGHT, ("$", "CD", "NN", "NNS")),),
+    "PRN": ((_LEFT, ("S", "SINV", "NP", "SBAR", "VP", "PP")),),
+} | dict.fromkeys(("NP", "NX", "NAC", "NML", "WHNP"), _NOUN_HEADS)  # fmt: skip
+
+
+class Analysed(Protocol):
+    """A sentence with its gold analysis; every index counts `english` from 0.
+
+    Attributes:
+        english: tokens; punctuation marks are tokens of their own.
+        heads: index of each token's governor, -1 for the root.
+        relations: each token's relation to it; "root" for the root, "punct" for marks.
+        antecedents: pairs (pronoun, head noun of what it refers to).
+    """
+
+    english: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    antecedents: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """The words of a tree with their governors; an `Analysed` sentence, of which nobody has marked antecedents."""
+
+    english: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    antecedents: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A constituent or word of the tree that is not all traces: its head word's index, and its parts in order."""
+
+    node: Tree
+    word: int
+    parts: tuple[_Part, ...] = ()
+    without_subject: bool = False
+
+    @property
+    def label(self) -> str:
+        return base_label(self.node.label)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        return frozenset(self.node.label[len(self.label) :].strip("-").split("-")) if "-" in self.node.label else _NONE
+
+    @property
+    def first_word(self) -> str:
+        return next(word for tag, word in self.node.tagged() if tag != TRACE).lower()
+
+    @property
+    def is_mark(self) -> bool:
+        return not self.parts and self.node.label in _PUNCTUATION
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def dependencies(tree: Tree) -> Dependencies:
+    """The dependencies of one tree, as it is written or in normal form.
+
+    Raises:
+        ValueError: it has no word but traces, or a word beside other constituents without a tag.
+    """
+    words: list[str] = []
+    governed: dict[int, tuple[int, str]] = {}
+
+    def visit(node: Tree) -> _Part | None:
+        if node.is_preterminal:
+            if node.label == TRACE:
+                return None
+            words.append(node.children[0])
+            return _Part(node, len(words) - 1)
+        if not all(isinstance(child, Tree) for child in node.children):
+            raise ValueError(f"a word of {node.label} has no tag, which dependencies need: {tree}")
+        visited = [(child, visit(child)) for child in node.children]
+        parts = tuple(part for _, part in visited if part is not None)
+        if not parts:
+            return None
+        head = _head(base_label(node.label), parts)
+        others = [place for place in range(len(parts)) if place != head]
+        relations = {place: _relation(base_label(node.label), parts, place, head) for place in others}
+        for place, relation in relations.items():
+            governor = head
+            if relation == "cc":  # below what it joins to the head
+                governor = next((other for other in others if other > place and relations[other] == "conj"), head)
+            governed[parts[place].word] = parts[governor].word, relation
+        lost = any(part is None and "SBJ" in child.label for child, part in visited)
+        is_bare = not any(part.label == "NP" or "SBJ" in part.tags for part in parts[:head])
+        return _Part(node, parts[head].word, parts, lost or is_bare)
+
+    root = visit(tree)
+    if root is None:
+        raise ValueError(f"tree has no word but traces: {tree}")
+    governed[root.word] = -1, "root"
+    heads, relations = zip(*(governed[word] for word in range(len(words))), strict=True)
+    return Dependencies(tuple(words), heads, relations)
+
+
+def _head(label: str, parts: Sequence[_Part]) -> int:
+    """The place of the part that governs the others."""
+    places = [place for place, part in enumerate(parts) if not part.is_mark]
+    if not places:
+        return 0
+    joined = [place for place in places if parts[place].label in ("CC", "CONJP")]
+    if joined and joined[0] > places[0] and label not in ("QP", "PRN"):
+        places = _first_joined(parts, places, joined)
+    if label == "VP" and any(_is_be(parts[place]) for place in places) and "VP" not in {parts[p].label for p in places}:
+        predicates = [place for place in places if _is_predicate(parts[place])]
+        if predicates:
+            return predicates[0]
+    if label in ("S", "SINV", "SBARQ") and "VP" not in {parts[place].label for place in places}:
+        predicates = [place for place in places if "PRD" in parts[place].tags]
+        if predicates:
+            return predicates[0]
+    for direction, labels in _HEADS.get(label, ()):
+        for place in places[::direction]:
+            if parts[place].label in labels:
+                return place
+    return places[-1] if label in _NOMINAL else places[0]
+
+
+def _first_joined(parts: Sequence[_Part], places: Sequence[int], joined: Sequence[int]) -> list[int]:
+    """The places of the first of what conjunctions join: up to the first comma, if it is of the last one's kind."""
+    before = [place for place in places if place < joined[0]]
+    last = _kind(parts[places[-1]].label)
+    stretches: list[list[int]] = [[]]
+    for place in range(before[0], joined[0]):
+        if parts[place].label == ",":
+            stretches.append([])
+        elif place in before:
+            stretches[-1].append(place)
+    return next((some for some in stretches if any(_kind(parts[place].label) == last for place in some)), before)
+
+
+def _is_be(part: _Part) -> bool:
+    return part.label in _VERBS and part.first_word in _BE
+
+
+def _is_predicate(part: _Part) -> bool:
+    """What is said of the subject by a form of `be`; without function tags, an adjective or a noun phrase."""
+    return "PRD" in part.tags or (part.label in ("ADJP", "NP") and not part.tags & _ADVERBIAL)
+
+
+def _relation(label: str, parts: Sequence[_Part], place: int, head: int) -> str:
+    """How a part of a constituent hangs below the head of another part."""
+    part, governor = parts[place], parts[head]
+    if part.is_mark:
+        return "punct"
+    if part.label in ("CC", "CONJP"):
+        return "cc"
+    if place > head and _is_joined(parts, place, head):
+        return "conj"
+    if label in ("PP", "WHPP"):
+        before = "mark" if governor.label in ("S", "SBAR", "VP") else "case"
+        return before if part.label in ("IN", "TO", "VBG", "VBN") else "advmod"
+    if label == "SBAR":
+        return _introduces(part, governor)
+    if label in _NOMINAL or governor.label in _NOUNS:
+        return _of_noun(part, place > head)
+    if label in _CLAUSES:
+        return _of_clause(label, parts, place, head)
+    return _of_other(part)
+
+
+def _is_joined(parts: Sequence[_Part], place: int, head: int) -> bool:
+    """Whether a part is coordinated with the head: of its kind, behind a conjunction, or a comma before one."""
+    if not any(other.label in ("CC", "CONJP") for other in parts[head:]):
+        return False
+    last = max(p for p, other in enumerate(parts) if other.label in ("CC", "CONJP"))
+    kinds = [_kind(parts[p].label) for p in (place, head)]
+    return kinds[0] == kinds[1] and (place > last or any(other.label == "," for other in parts[head:place]))
+
+
+def _kind(label: str) -> str:
+    if label in _NOUNS or label in _NOMINAL or label in ("PRP", "CD", "$"):
+        return "noun"
+    if label in _VERBS or label in ("VP", "MD"):
+        return "verb"
+    if label in ("JJ", "JJR", "JJS", "ADJP"):
+        return "adjective"
+    return "clause" if label in _CLAUSES or label == "SBAR" else label
+
+
+def _introduces(part: _Part, clause: _Part) -> str:
+    """What stands before a subordinate clause."""
+    if part.label in ("IN", "TO", "WHADVP", "WRB"):
+        return "mark"
+    if part.label in ("WHNP", "WP", "WDT"):
+        return "nsubj" if clause.without_subject else "obj"
+    return {"WHPP": "obl", "NP": "obl", "PP": "obl"}.get(part.label, "advmod")
+
+
+def _of_noun(part: _Part, behind: bool) -> str:
+    if part.label in ("PRP$", "WP$") or (part.label in _NOMINAL and any(p.node.label == "POS" for p in part.parts)):
+        return "nmod:poss"
+    if part.label in ("NP", "NX", "NAC", "NML", *_NOUNS):
+        return "nmod" if part.tags & _ADVERBIAL else "appos" if behind else "compound"
+    if part.label == "SBAR":
+        return "acl:relcl" if any(p.label in ("WHNP", "WHADVP", "WHPP") for p in part.parts) else "acl"
+    names = {
+        "DT": "det", "PDT": "det", "WDT": "det", "POS": "case", "CD": "nummod", "QP": "nummod", "$": "nummod",
+        "PP": "nmod", "S": "acl", "VP": "acl", "RRC": "acl", "PRN": "parataxis", "IN": "case",
+    } | dict.fromkeys(("JJ", "JJR", "JJS", "ADJP", "VBN", "VBG"), "amod")  # fmt: skip
+    return names.get(part.label, "advmod")
+
+
+def _of_clause(label: str, parts: Sequence[_Part], place: int, head: int) -> str:
+    part, governor = parts[place], parts[head]
+    if part.label == "MD" or part.label in _VERBS:
+        return "cop" if _is_be(part) and label == "VP" and governor.label != "VP" else "aux"
+    if part.label in ("NP", "WHNP", "EX", "PRP", *_NOUNS):
+        return _of_verb(label, parts, place, head)
+    if part.label == "SBAR":
+        adverbial = part.tags & _ADVERBIAL or place < head or part.parts[0].label not in _CLAUSES
+        is_complement = part.first_word in _COMPLEMENTISERS or part.parts[0].label in ("WHNP", "S")
+        return "ccomp" if is_complement and not part.tags & _ADVERBIAL else "advcl" if adverbial else "ccomp"
+    if part.label in ("S", "SINV", "SQ", "SBARQ"):
+        if "TPC" in part.tags:
+            return "ccomp"
+        if part.tags & _ADVERBIAL or label != "VP":
+            return "advcl"
+        return "xcomp" if part.without_subject or not any(p.label == "VP" for p in part.parts) else "ccomp"
+    names = {
+        "TO": "mark", "IN": "mark", "PP": "obl", "WHPP": "obl", "PRT": "compound:prt", "RP": "compound:prt",
+        "VP": "xcomp", "PRN": "parataxis", "INTJ": "discourse", "UH": "discourse",
+    } | dict.fromkeys(("ADJP", "JJ", "JJR", "JJS"), "xcomp" if place > head else "advmod")  # fmt: skip
+    if part.label == "PP" and any(p.label in ("S", "VP") and p.word == part.word for p in part.parts):
+        return "advcl"
+    return names.get(part.label, "advmod")
+
+
+def _of_verb(label: str, parts: Sequence[_Part], place: int, head: int) -> str:
+    """A noun phrase of a clause: its subject before the verb, else an object, the first of two an indirect one."""
+    part = parts[place]
+    if part.label == "EX" or any(p.node.label == "EX" for p in part.parts):
+        return "expl"
+    if "SBJ" in part.tags:
+        return "nsubj"
+    if part.tags & _ADVERBIAL:
+        return "obl"
+    if "PRD" in part.tags:
+        return "xcomp"
+    if label != "VP":
+        return "nsubj" if place < head else "obl"
+    if place < head:
+        return "obl"
+    objects = [p for p, other in enumerate(parts) if p > head and other.label == "NP" and not other.tags]
+    return "iobj" if len(objects) > 1 and place == objects[0] else "obj"
+
+
+def _of_other(part: _Part) -> str:
+    """A part of an adjective's or adverb's phrase, or of one without a rule."""
+    names = {"PP": "obl", "NP": "obl", "S": "xcomp", "VP": "xcomp", "SBAR": "ccomp", "CD": "nummod", "QP": "nummod"}
+    return names.get(part.label, "advmod" if part.label in ("RB", "RBR", "RBS", "ADVP", "IN", "NN") else "dep")

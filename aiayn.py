@@ -525,7 +525,7 @@ def status(
 
 @app.command()
 def claims(
-    study: Annotated[str | None, typer.Argument(help="Only this study's claims.")] = None,
+    studies: Annotated[list[str] | None, typer.Argument(help="Only these studies' claims.")] = None,
     verdict: Annotated[str | None, typer.Option("--verdict", help="Only claims with this verdict.")] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="Only at this scale.")] = None,
     format_: Annotated[
@@ -539,27 +539,27 @@ def claims(
 
     \b
     Examples:
-      aiayn claims table3 --scale smoke
+      aiayn claims figure3 figure4 --scale smoke
       aiayn claims --verdict "not run"
       aiayn claims --format markdown > scorecard.md
     """
     from results.records import VERDICTS
     from studies.scorecard import claim_verdicts
 
-    if study is not None:
+    for study in studies or ():
         get_study(study)
     if verdict is not None and verdict not in VERDICTS:
         raise no_such("verdict", verdict, VERDICTS, ", ".join(VERDICTS))
     if scale is not None:
         get_scale(scale)
-    found = claim_verdicts(_store(home), study, verdict, scale)
+    found = claim_verdicts(_store(home), studies or (), verdict, scale)
     form = ClaimsFormat.json if as_json else format_
     if form in (ClaimsFormat.csv, ClaimsFormat.json):
         from results.output import write
 
         write(found, form.value)
     elif not found.num_rows:
-        of = f" of {study}" if study else ""
+        of = f" of {', '.join(studies)}" if studies else ""
         at = f" at scale {scale}" if scale else ""
         print(f"no claim{of}{at}" + (f" has the verdict {verdict}" if verdict else ""))
     else:

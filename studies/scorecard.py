@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -139,9 +139,9 @@ def open_store(workspace: Workspace, rebuild: bool = False) -> tuple[Store, tupl
 
 
 def claim_verdicts(
-    store: Store, study: str | None = None, verdict: str | None = None, scale: str | None = None
+    store: Store, studies: Sequence[str] = (), verdict: str | None = None, scale: str | None = None
 ) -> pyarrow.Table:
-    """Claims with their verdicts, filtered: study by study, each from the smallest scale to the largest, in order."""
+    """Claims with their verdicts, of these studies or of all: by study, each from the smallest scale, in order."""
     return store.fetch(
         """
         SELECT c.study, claim, v.scale, c.cell, c.statement, c.kind, c.metric,
@@ -150,10 +150,10 @@ def claim_verdicts(
                v.verdict, v.p_value, v.p_adjusted, v.family_size, v.alone, v.reason
         FROM verdicts AS v JOIN claims AS c USING (claim) JOIN studies USING (study)
         JOIN internal.scales AS s USING (scale)
-        WHERE ($study IS NULL OR c.study = $study)
+        WHERE ($studies IS NULL OR list_contains($studies, c.study))
           AND ($verdict IS NULL OR v.verdict = $verdict)
           AND ($scale IS NULL OR v.scale = $scale)
         ORDER BY studies.rowid, s.size, c.rowid
         """,
-        {"study": study, "verdict": verdict, "scale": scale},
+        {"studies": list(studies) or None, "verdict": verdict, "scale": scale},
     )

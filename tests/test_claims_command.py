@@ -82,6 +82,7 @@ def test_verdict_asked_for_is_shown_claim_by_claim(cli: Cli) -> None:
             "no claim of table3 at scale smoke has the verdict reproduced",
         ),
         (["figure5", "--verdict", "agrees"], "no claim of figure5 has the verdict agrees"),
+        (["figure4", "figure5", "--verdict", "agrees"], "no claim of figure4, figure5 has the verdict agrees"),
         (["--verdict", "quoted", "--scale", "small"], "no claim at scale small has the verdict quoted"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -90,6 +91,12 @@ def test_filter_that_nothing_passes_says_so_in_words(arguments: list[str], words
     assert cli("claims", *arguments) == words + "\n"
     assert json.loads(cli("claims", *arguments, "--format", "json")) == []
     assert len(cli("claims", *arguments, "--format", "csv").splitlines()) == 1
+
+
+def test_several_studies_are_asked_for_at_once(cli: Cli) -> None:
+    rows = json.loads(cli("claims", "table3", "figure5", "--scale", "smoke", "--json"))
+    assert {row["study"] for row in rows} == {"table3", "figure5"}
+    assert sum(row["study"] == "figure5" for row in rows) == 5
 
 
 def test_csv_and_json_have_every_claim_and_column(cli: Cli) -> None:

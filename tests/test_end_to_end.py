@@ -157,7 +157,7 @@ def test_curves_are_whole_and_a_loss_that_is_no_number_is_null(campaign: Campaig
 
 def test_verdicts_are_filled(campaign: Campaign) -> None:
     store = Store(campaign.workspace.home)
-    rows = claim_verdicts(store, "table3", scale="smoke").to_pylist()
+    rows = claim_verdicts(store, ["table3"], scale="smoke").to_pylist()
     verdicts = {row["claim"]: (row["verdict"], row["reason"]) for row in rows}
     assert verdicts["table3.base.bleu"][0] == "not comparable"
     assert verdicts["table3.c.base_over_dff1024.bleu"] == ("not run", "no finished run of dff1024")
@@ -227,7 +227,7 @@ def test_a_figure_carries_out_the_run_that_it_measures_and_keeps_it(
     again = ask(rerun=True)
     assert again.complete
     assert again.skipped == 1  # the training is nobody's to repeat but Table 3's
-    rows = claim_verdicts(Store(workspace.home), "figure3", scale="smoke").to_pylist()
+    rows = claim_verdicts(Store(workspace.home), ["figure3"], scale="smoke").to_pylist()
     measured = {row["claim"]: row["measured"] for row in rows}
     assert len(measured) == 5
     assert None not in measured.values()

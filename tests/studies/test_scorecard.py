@@ -88,12 +88,12 @@ def test_empty_workspace_has_every_claim_at_every_scale_and_those_of_full_size_o
 
 def test_blocked_claims_say_what_is_missing_and_have_no_value(empty: Store) -> None:
     """B74, also where the trials that would read the treebank do not exist yet."""
-    rows = claim_verdicts(empty, "table3", "blocked", "paper").to_pylist()
+    rows = claim_verdicts(empty, ["table3"], "blocked", "paper").to_pylist()
     assert len(rows) == len(MEASURED)
     for row in rows:
         assert (row["measured"], row["low"], row["high"]) == (None, None, None)
         assert row["reason"] == "corpus wmt14 en-de is not here; get it with: aiayn data fetch wmt14 --pair en-de"
-    rows = claim_verdicts(empty, "table4", "blocked", "paper").to_pylist()
+    rows = claim_verdicts(empty, ["table4"], "blocked", "paper").to_pylist()
     assert rows
     assert all("wsj" in row["reason"] and row["measured"] is None for row in rows)
 
@@ -109,7 +109,7 @@ def test_claim_is_blocked_by_what_its_own_trials_need(workspace: Workspace, monk
 
     monkeypatch.setattr(scorecard, "corpus_obstacle", only_french)
     store, _ = open_store(workspace)
-    verdicts = {row["claim"]: row["verdict"] for row in claim_verdicts(store, "table2", scale="paper").to_pylist()}
+    verdicts = {row["claim"]: row["verdict"] for row in claim_verdicts(store, ["table2"], scale="paper").to_pylist()}
     assert verdicts["table2.base.enfr.bleu"] == "blocked"
     assert verdicts["table2.base.ende.bleu"] == "not run"
 
@@ -145,7 +145,7 @@ def test_claims_of_one_table_and_scale_are_a_family(workspace: Workspace, plan: 
         level = {"h1": LOW}.get(run.record.trial, HIGH)
         pretend(run, {"dev_bleu_paper": level + rng.normal(scale=0.5)})
     store, _ = open_store(workspace)
-    tested = [row for row in claim_verdicts(store, "table3", scale="smoke").to_pylist() if row["family_size"]]
+    tested = [row for row in claim_verdicts(store, ["table3"], scale="smoke").to_pylist() if row["family_size"]]
     wanted = [claim.id for claim in MEASURED if claim.metric == "dev_bleu_paper" and len(claim.trials) == 2]
     assert [row["claim"] for row in tested] == wanted
     assert {row["family_size"] for row in tested} == {len(wanted)}
@@ -330,12 +330,12 @@ def test_home_that_may_only_be_read_is_shown_as_it_is(
 
 
 def test_claims_can_be_filtered_and_keep_the_registrys_order(empty: Store) -> None:
-    assert claim_verdicts(empty, "table3", scale="smoke")["claim"].to_pylist() == [claim.id for claim in MEASURED]
+    assert claim_verdicts(empty, ["table3"], scale="smoke")["claim"].to_pylist() == [claim.id for claim in MEASURED]
     places = list(dict.fromkeys((row["study"], row["scale"]) for row in claim_verdicts(empty).to_pylist()))
     sizes = [scale.name for scale in SCALES]
     assert places == [(study.name, scale) for study in STUDIES for scale in sizes if (study.name, scale) in places]
     assert set(claim_verdicts(empty, verdict="blocked")["scale"].to_pylist()) == {"paper"}
-    assert claim_verdicts(empty, "table3", "agrees").num_rows == 0
+    assert claim_verdicts(empty, ["table3"], "agrees").num_rows == 0
 
 
 def test_rebuilt_database_says_the_same(workspace: Workspace, plan: Plan, pretend: Pretend) -> None:

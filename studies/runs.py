@@ -258,7 +258,7 @@ def _on_best_analysis(work: Work, scale: Scale, cache_dir: Path) -> Work:
     from core.data import corpora
 
     here = (name for name in scale.treebanks if corpora.get(name, cache_dir).state(cache_dir).usable)
-    return replace(work, sentences=next(here, work.sentences))
+    return replace(work, treebank=next(here, None))
 
 
 def with_needed(requested: Sequence[tuple[Study, Sequence[PlannedRun]]]) -> list[tuple[Study, Sequence[PlannedRun]]]:

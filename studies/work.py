@@ -66,12 +66,12 @@ class AttentionProbe(_OfAnotherRun):
     Attributes:
         figure: whose measures.
         trained: False measures the same model as it was before its first update, as a null.
-        sentences: the corpus of their gold analysis.
+        treebank: whose sentences are looked at; without one, the generated grammar's.
     """
 
     figure: int
     trained: bool = True
-    sentences: str = "grammar"
+    treebank: str | None = None
 
     @property
     def needs_antecedents(self) -> bool:

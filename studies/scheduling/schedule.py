@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.complexity import training_flops
-from core.data.corpora import get_pairs
+from core.data.corpora import get_pairs, get_treebank
+from core.data.corpus import TRAIN_SPLIT
 from core.data.prepare import prepare
 from results.errors import ResultsError
 from results.records import RunRecord
@@ -26,6 +27,7 @@ from studies.scheduling.in_use import in_use
 from studies.scheduling.preflight import check_disk, check_nodes, check_resources, nodes
 from studies.scheduling.ray_session import ray_session
 from studies.scheduling.resources import Job, Resources
+from studies.work import AttentionProbe
 
 if TYPE_CHECKING:
     from ray import tune
@@ -68,6 +70,8 @@ def run_on_ray(
         for data in dict.fromkeys(run.config.data for run, _ in jobs if run.work.reads_corpus):
             if data not in prepared:  # what reads its text alone, such as a parser that is read off the trees
                 get_pairs(data, workspace.data).fetch(workspace.data, (data.src, data.tgt))
+        for treebank in {run.work.treebank for run, _ in jobs if isinstance(run.work, AttentionProbe)} - {None}:
+            next(get_treebank(treebank).read_annotated(TRAIN_SPLIT, workspace.data))  # damaged, it is told now
         on_start()
         for stage in (trainings, [job for job in jobs if job not in trainings]):
             if stage:

@@ -28,6 +28,7 @@ from core.attention_measures import (
     total_variation,
 )
 from core.data.corpora import get_treebank
+from core.data.corpus import TRAIN_SPLIT
 from core.data.dependencies import Analysed, Dependencies, dependencies
 from core.data.grammar import DEFAULT_SEED, DEFAULT_SIZES, LANGUAGES, Example, detokenise, generate_splits
 from core.scoring.bootstrap import LEVEL, SAMPLES, SEED
@@ -84,21 +85,21 @@ def probe_examples() -> list[Example]:
 
 
 def probe_set(probe: AttentionProbe, cache_dir: Path) -> ProbeSet:
-    """The sentences of the corpus that a probe names, the same ones always.
+    """The sentences that a probe is to look at, the same ones always.
 
     Raises:
         DataError: the treebank is not here, or damaged.
     """
-    if probe.sentences == "grammar":
+    if probe.treebank is None:
         sentences = [
             ProbeSentence(example.text("en"), example, {language: example.text(language) for language in LANGUAGES})
             for example in probe_examples()
         ]
         return ProbeSet("grammar/attention", sentences)
-    trees = get_treebank(probe.sentences).read_annotated("train", cache_dir)
+    trees = get_treebank(probe.treebank).read_annotated(TRAIN_SPLIT, cache_dir)
     analysed = (_written(dependencies(tree)) for tree in trees)
     fit = islice((each for each in analysed if len(each.english) in _NUM_WORDS), NUM_SENTENCES)
-    return ProbeSet(f"{probe.sentences}/train", [ProbeSentence(_text(each.english), each) for each in fit])
+    return ProbeSet(f"{probe.treebank}/{TRAIN_SPLIT}", [ProbeSentence(_text(each.english), each) for each in fit])
 
 
 def _written(analysis: Dependencies) -> Dependencies:

@@ -146,7 +146,7 @@ def test_pieces_of_another_text_than_the_analysis_are_refused(read, analysed) ->
 
 
 @pytest.fixture
-def treebank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bool], None]:
+def put_treebank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bool], None]:
     """The treebank's sample, there or not, as `AIAYN_DATA` tells."""
 
     def make(here: bool) -> None:
@@ -158,23 +158,24 @@ def treebank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bool]
     return make
 
 
-@pytest.mark.parametrize(("scale", "here", "sentences"), [
-    (SMALL, True, "treebank-sample"), (PAPER, True, "treebank-sample"), (SMALL, False, "grammar"),
-    (SMOKE, True, "grammar"),
+@pytest.mark.parametrize(("scale", "here", "treebank"), [
+    (SMALL, True, "treebank-sample"), (PAPER, True, "treebank-sample"), (SMALL, False, None), (SMOKE, True, None),
 ])  # fmt: skip
 def test_a_treebank_that_is_here_is_measured_on_above_smoke_scale(
-    scale: Scale, here: bool, sentences: str, treebank: Callable[[bool], None], workspace: Workspace
+    scale: Scale, here: bool, treebank: str | None, put_treebank: Callable[[bool], None], workspace: Workspace
 ) -> None:
-    treebank(here)
+    put_treebank(here)
     for study in FIGURES.values():
-        expected = "grammar" if study.name == "figure4" else sentences  # no treebank marks what a pronoun stands for
-        assert {run.work.sentences for run in plan_runs(study, scale, 1, workspace)} == {expected}
+        expected = None if study.name == "figure4" else treebank  # none marks what a pronoun stands for
+        assert {run.work.treebank for run in plan_runs(study, scale, 1, workspace)} == {expected}
 
 
-def test_measuring_on_other_sentences_is_another_run(treebank: Callable[[bool], None], workspace: Workspace) -> None:
-    treebank(False)
+def test_measuring_on_other_sentences_is_another_run(
+    put_treebank: Callable[[bool], None], workspace: Workspace
+) -> None:
+    put_treebank(False)
     before = [run.record.run for run in plan_runs(FIGURES["figure3"], SMALL, 1, workspace)]
-    treebank(True)
+    put_treebank(True)
     assert not {run.record.run for run in plan_runs(FIGURES["figure3"], SMALL, 1, workspace)} & {*before}
 
 
@@ -182,7 +183,7 @@ def test_the_treebanks_sentences_are_told_apart_word_by_word(tmp_path: Path, unb
     """By pieces that were learned on other text: none of its words begins or ends inside a piece's."""
     if not TREEBANK_SAMPLE.state(tmp_path).usable:
         pytest.skip("needs the treebank's sample: set AIAYN_DATA to a folder that holds treebank-sample/treebank.zip")
-    found = probe_set(AttentionProbe("table3", "base", 3, sentences="treebank-sample"), tmp_path)
+    found = probe_set(AttentionProbe("table3", "base", 3, treebank="treebank-sample"), tmp_path)
     assert (found.dataset, len(found.sentences)) == ("treebank-sample/train/en", 1_000)
     vocabulary = load_run(unbroken).vocabulary
     pieces = vocabulary.encode_batch([sentence.text for sentence in found.sentences])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -68,6 +69,20 @@ def test_text_that_no_training_reads_is_had_before_any_trial(
     monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: started.append(jobs))
     runs = plan_runs(get_study("table4"), get_scale("small"), 1, workspace, ["pcfg"])
     with pytest.raises(DataError, match=r"treebank\.zip missing"):
+        run_on_ray([(run, Resources(1, 0)) for run in runs], workspace)
+    assert started == []
+
+
+def test_a_damaged_treebank_is_told_before_any_trial_looks_at_its_sentences(
+    workspace: Workspace, tiny: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "treebank-sample").mkdir(parents=True)
+    (tmp_path / "data" / "treebank-sample" / "treebank.zip").write_bytes(b"cut off")
+    monkeypatch.setenv("AIAYN_DATA", str(tmp_path / "data"))
+    started: list[object] = []
+    monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: started.append(jobs))
+    runs = plan_runs(get_study("figure3"), replace(tiny, treebanks=("treebank-sample",)), 1, workspace)
+    with pytest.raises(DataError, match=r"treebank\.zip is not a complete zip file"):
         run_on_ray([(run, Resources(1, 0)) for run in runs], workspace)
     assert started == []
 

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 from results.database import insert, stage
 from results.errors import ResultsError
 from results.records import MAX_INTEGER, RunRecord, RunResult, parse_time
-from results.run_folder import DAMAGED, METRICS, Attempt, RunFolder, RunStatus, read_json
+from results.run_folder import (
+    DAMAGED,
+    METRICS,
+    Attempt,
+    RunFolder,
+    RunStatus,
+    read_json,
+    require_characters,
+    storable_json,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -79,14 +88,6 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _require_characters(text: str) -> None:
-    """Raises ValueError for half of a surrogate pair, which JSON can spell and neither UTF-8 nor SQL can keep."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{error.object[error.start]!r} in it is no character") from None
-
-
 def find_runs(runs_dir: Path) -> list[RunFolder]:
     """The run folders, by name. Folders whose name begins with a dot are being made or were set aside."""
     try:
@@ -129,7 +130,6 @@ def read_run(folder: RunFolder, seen: str) -> RunRows:
     rows.tables["internal.ingested"].append((rows.run, seen))
     try:
         record = folder.record()
-        _json(record.to_json())
     except (ResultsError, ValueError) as error:
         rows.add_problem("run.json", error)
         return rows
@@ -137,7 +137,6 @@ def read_run(folder: RunFolder, seen: str) -> RunRows:
     if folder.result_file.exists():
         try:
             result = folder.result()
-            _json(result.to_json())
         except (ResultsError, ValueError) as error:
             status, result = RunStatus("failed", f"{error}; {DAMAGED}"), None
             rows.add_problem("result.json", error)
@@ -153,7 +152,8 @@ def read_run(folder: RunFolder, seen: str) -> RunRows:
     else:
         _check_metrics_are_whole(rows, folder, result)
         rows.tables["scores"] = [
-            (rows.run, s.name, s.value, s.signature, s.dataset, s.num_items, _json(s.details)) for s in result.scores
+            (rows.run, s.name, s.value, s.signature, s.dataset, s.num_items, storable_json(s.details))
+            for s in result.scores
         ]
         rows.tables["artifacts"] = [(rows.run, a.kind, a.path, a.bytes, a.sha256) for a in result.artifacts]
     return rows
@@ -167,13 +167,6 @@ def _check_metrics_are_whole(rows: RunRows, folder: RunFolder, result: RunResult
             size = file.stat().st_size if file.exists() else 0
             if size < artifact.bytes:
                 rows.add_problem(artifact.path, f"{size:,} bytes are left of {artifact.bytes:,}; the curve has gaps")
-
-
-def _json(value: object) -> str:
-    """JSON that the database takes; ValueError for what it would not: numbers without end, and halves of characters."""
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    _require_characters(text)
-    return text
 
 
 def _times(rows: RunRows, attempts: Sequence[Attempt]) -> tuple[datetime | None, datetime | None]:
@@ -197,10 +190,10 @@ def _machine(rows: RunRows, attempts: Sequence[Attempt], record: RunRecord) -> t
         machine = attempt.machine()
         if machine:
             try:
-                return tuple(_json(machine.get(key)) for key in _MACHINE)
+                return tuple(storable_json(machine.get(key)) for key in _MACHINE)
             except ValueError as error:
                 rows.add_problem(f"{attempt.path.name}/{attempt.machine_file.name}", error)
-    return tuple(_json(record.provenance.get(key)) for key in _MACHINE)
+    return tuple(storable_json(record.provenance.get(key)) for key in _MACHINE)
 
 
 def _run_row(
@@ -219,9 +212,9 @@ def _run_row(
         parse_time(result.finished) if result else failed,
         float(result.seconds) if result else None,
         num_attempts,
-        _json(record.config),
+        storable_json(record.config),
         result.params if result else None,
-        _json(result.phases) if result else None,
+        storable_json(result.phases) if result else None,
         record.code_version,
         commit if isinstance(commit, str) else None,
         dirty if isinstance(dirty, bool) else None,
@@ -262,7 +255,7 @@ def _metric(values: Mapping[str, Any]) -> tuple[int, str, str, float | None, flo
         raise ValueError(f"step={step!r} must be a whole number of at least 0")
     if not isinstance(split, str) or not isinstance(name, str):
         raise ValueError(f"split={split!r} and name={name!r} must be texts")
-    _require_characters(split + name)
+    require_characters(split + name)
     return step, split, name, _finite(values["value"]), _finite(values.get("seconds"))
 
 

@@ -45,6 +45,8 @@ ORPHAN_SECONDS = 15.0
 # The kind of artifact that an attempt's metrics.jsonl is.
 METRICS = "metrics"
 
+# Where JSON may have what no database keeps: surrogates, and numbers that are too large or none.
+_SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?\d{3}|NaN|Infinity")
 ATTEMPT_NAME = re.compile(r"attempt-(\d{3,})")
 
 
@@ -90,6 +92,30 @@ def read_json(path: Path) -> Any:
         raise ResultsError(f"{path.name} is missing") from None
     except (OSError, ValueError, RecursionError) as error:
         raise ResultsError(f"{path.name} cannot be read: {error}") from None
+
+
+def storable_json(value: Any) -> str:
+    """The value as JSON text that UTF-8 and SQL can keep.
+
+    Raises ValueError for numbers that are not finite, and for half of a surrogate pair; Python's JSON takes both.
+    """
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    require_characters(text)
+    return text
+
+
+def _require_storable(file: Path, content: RunRecord | RunResult) -> None:
+    """Raises ValueError where the database could not keep what was read from the file."""
+    if _SUSPECT.search(file.read_bytes()):
+        storable_json(content.to_json())
+
+
+def require_characters(text: str) -> None:
+    """Raises ValueError for half of a surrogate pair, which JSON can spell and neither UTF-8 nor SQL can keep."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{error.object[error.start]!r} in it is no character") from None
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -277,6 +303,7 @@ class RunFolder:
             record = RunRecord.from_json(read_json(self.run_file))
             what = (record.study, record.trial, record.seed, record.scale, record.config)
             named = provenance.run_id(*what, record.data_fingerprint, record.code_version)
+            _require_storable(self.run_file, record)
         except ValueError as error:
             raise ResultsError(f"run.json is wrong: {error}") from None
         if record.run != self.path.name:
@@ -293,9 +320,11 @@ class RunFolder:
         if owner != self.path.name:
             raise ResultsError(f"result.json is of run {owner}, the folder of {self.path.name}")
         try:
-            return RunResult.from_json(values)
+            result = RunResult.from_json(values)
+            _require_storable(self.result_file, result)
         except ValueError as error:
             raise ResultsError(f"result.json is wrong: {error}") from None
+        return result
 
     def attempt_names(self) -> list[str]:
         """The names of all attempts' folders, oldest first. Raises OSError: the run's or an attempt's is no folder."""

@@ -258,7 +258,10 @@ def test_half_a_character_in_a_file_is_reported_and_stops_no_other(workspace, pl
         case _:
             values["versions"] = {"torch": HALF}
     (folder.path / place).write_text(json.dumps(values))
-    assert workspace.store.ingest().problems == (f"{folder.path.name}/{place}: '\\ud800' in it is no character",)
+    (problem,) = workspace.store.ingest().problems
+    assert problem.startswith(f"{folder.path.name}/{place}: ")
+    assert problem.endswith("'\\ud800' in it is no character")
+    assert folder.status().status == ("done" if place.startswith("attempt") else "failed")
     expected = {"run.json": [], "result.json": ["failed"]}.get(place, ["done"])
     assert workspace.rows(f"SELECT status FROM runs WHERE run = '{folder.path.name}'") == [(s,) for s in expected]
     assert workspace.rows(f"SELECT value FROM scores WHERE run = '{healthy.path.name}'") == [(20.5,)]

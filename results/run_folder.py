@@ -45,8 +45,9 @@ ORPHAN_SECONDS = 15.0
 # The kind of artifact that an attempt's metrics.jsonl is.
 METRICS = "metrics"
 
-# Where JSON may have what no database keeps: surrogates, and numbers that are too large or none.
-_SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?\d{3}|NaN|Infinity")
+# Where JSON may have what no database keeps: surrogates, and numbers that are none or too large. One by one they are
+# found ten times as fast as together, and every command looks at every result.
+_SUSPECT = tuple(map(re.compile, (rb"\\u[dD][89a-fA-F]", rb"NaN", rb"Infinity", rb"[eE]\+?\d{3,}[,\s\]}]")))
 ATTEMPT_NAME = re.compile(r"attempt-(\d{3,})")
 
 
@@ -106,7 +107,8 @@ def storable_json(value: Any) -> str:
 
 def _require_storable(file: Path, content: RunRecord | RunResult) -> None:
     """Raises ValueError where the database could not keep what was read from the file."""
-    if _SUSPECT.search(file.read_bytes()):
+    text = file.read_bytes()
+    if any(pattern.search(text) for pattern in _SUSPECT):
         storable_json(content.to_json())
 
 

@@ -199,6 +199,17 @@ def test_run_copied_under_another_name_is_reported(workspace) -> None:
     assert problem.startswith("copy/run.json: run.json is of run")
 
 
+@pytest.mark.parametrize("odd", ["NaN", "-Infinity", "1e999", '"\\ud800"'])
+def test_details_that_no_database_keeps_are_damage_for_every_reader(workspace, odd: str) -> None:
+    folder = workspace.add_run(scores=[workspace.score("dev_bleu", 20.5)])
+    values = json.loads(folder.result_file.read_text())
+    values["scores"][0]["details"] = {"odd": ["HERE"]}
+    folder.result_file.write_text(json.dumps(values, indent=1).replace('"HERE"', odd))
+    assert len(workspace.store.ingest().problems) == 1
+    assert workspace.rows("SELECT status FROM runs") == [("failed",)]
+    assert (folder.status().status, folder.status().damaged) == ("failed", True)
+
+
 def test_result_with_a_refused_score_is_a_failed_run_and_no_score(workspace) -> None:
     folder = workspace.add_run(scores=[workspace.score("dev_bleu", 20.5)])
     values = json.loads(folder.result_file.read_text())

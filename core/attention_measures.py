@@ -119,7 +119,7 @@ def completions(examples: Sequence[Analysed]) -> list[Instance]:
     found = []
     for number, example in enumerate(examples):
         for word, (head, relation) in enumerate(zip(example.heads, example.relations, strict=True)):
-            if relation in COMPLETIONS and word - head >= DISTANT:
+            if relation in COMPLETIONS and word - head >= DISTANT and example.tags[head].startswith("V"):
                 targets = {word}
                 if example.english[word - 1].lower() == "more" and example.heads[word - 1] == word:
                     targets.add(word - 1)

@@ -19,13 +19,16 @@ from core.attention_measures import (
     total_variation,
 )
 from core.data.grammar import Example, generate_splits
-from core.data.trees import Tree
+from core.data.trees import parse_line
 
 MAKES = Example(
     english=("The", "law", "makes", "the", "voting", "process", "more", "difficult", "."),
     german=("x",),
     french=("x",),
-    tree=Tree("S", ("x",)),
+    tree=parse_line(
+        "(S (NP (DT The) (NN law)) (VP (VBZ makes) (S (NP (DT the) (NN voting) (NN process)) (ADJP (RBR more) "
+        "(JJ difficult)))) (. .))"
+    )[0],
     heads=(1, 2, -1, 5, 5, 2, 7, 2, 2),
     relations=("det", "nsubj", "root", "det", "amod", "obj", "advmod", "xcomp", "punct"),
     antecedents=(),

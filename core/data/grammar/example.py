@@ -34,6 +34,11 @@ class Example:
     relations: tuple[str, ...]
     antecedents: tuple[tuple[int, int], ...]
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The part-of-speech tag of each token of `english`."""
+        return tuple(tag for tag, _ in self.tree.tagged())
+
     def tokens(self, language: str) -> tuple[str, ...]:
         """The tokens in "en", "de" or "fr".
 

@@ -80,6 +80,53 @@ def test_the_grammars_own_arcs_are_found_in_its_trees() -> None:
             "the<price:det price<paid:nsubj of<houses:case two<houses:nummod new<houses:amod city<houses:compound "
             "houses<price:nmod was<paid:aux paid<:root",
         ),
+        (
+            "(S (NP-SBJ (JJ political) (CC and) (JJ economic) (NNS reforms)) (VP (VBP hurt) (NP (DT the) (NN oil) "
+            "(CC and) (NN gas) (NN industry))))",
+            "political<reforms:amod and<economic:cc economic<political:conj reforms<hurt:nsubj hurt<:root "
+            "the<industry:det oil<industry:compound and<gas:cc gas<oil:conj industry<hurt:obj",
+        ),
+        (
+            "(S (NP-SBJ (PRP It)) (VP (VBD paid) (NP (QP ($ $) (CD 1.5) (CD billion)))))",
+            "It<paid:nsubj paid<:root $<paid:obj 1.5<$:nummod billion<$:nummod",
+        ),
+        (
+            "(S (SBAR-ADV (IN If) (S (NP-SBJ (NNS rates)) (VP (VBP rise)))) (, ,) (S (NP-SBJ (NNS stocks)) (VP (VBP "
+            "fall))) (CC and) (S (NP-SBJ (NNS bonds)) (VP (VBP slide))))",
+            "If<rise:mark rates<rise:nsubj rise<fall:advcl stocks<fall:nsubj fall<:root and<slide:cc bonds<slide:nsubj "
+            "slide<fall:conj",
+        ),
+        (
+            "(SBARQ (WHNP-1 (WHADJP (WRB how) (JJ many)) (NNS cars)) (SQ (VBD did) (NP-SBJ (PRP he)) (VP (VB buy) (NP "
+            "(-NONE- *T*-1)))))",
+            "how<many:advmod many<cars:amod cars<buy:obj did<buy:aux he<buy:nsubj buy<:root",
+        ),
+        (
+            "(SQ (VBZ Is) (NP-SBJ (PRP he)) (ADJP-PRD (JJ rich)))",
+            "Is<rich:cop he<rich:nsubj rich<:root",
+        ),
+        (
+            "(S (NP-SBJ (DT The) (NN trouble)) (VP (VBZ is) (SBAR-PRD (IN that) (S (NP-SBJ (NNS buyers)) (VP "
+            "(VBP wait))))))",
+            "The<trouble:det trouble<is:nsubj is<:root that<wait:mark buyers<wait:nsubj wait<is:ccomp",
+        ),
+        (
+            "(S (S-NOM-SBJ (NP-SBJ (-NONE- *)) (VP (VBG Selling) (NP (NNS cars)))) (VP (VBZ is) (ADJP-PRD (ADJP (JJR "
+            "harder)) (SBAR (IN than) (S (NP-SBJ (PRP we)) (VP (VBD thought)))))))",
+            "Selling<harder:csubj cars<Selling:obj is<harder:cop harder<:root than<thought:mark we<thought:nsubj "
+            "thought<harder:advcl",
+        ),
+        (
+            "(NP (NP (DT the) (NN car)) (SBAR (WHNP-1 (-NONE- 0)) (S (S (NP-SBJ (PRP I)) (VP (VBD bought) (NP (-NONE- "
+            "*T*-1)))) (CC and) (S (NP-SBJ (PRP you)) (VP (VBD sold) (NP (-NONE- *T*-1)))))))",
+            "the<car:det car<:root I<bought:nsubj bought<car:acl:relcl and<sold:cc you<sold:nsubj sold<bought:conj",
+        ),
+        (
+            "(S (CC But) (S (NP-SBJ (NNS Stocks)) (VP (VP (VBD rose)) (, ,) (VP (VBD fell)) (: ;) (VP (VBD slid)))) "
+            "(CC and) (S (NP-SBJ (PRP we)) (VP (VBD asked) (SBAR (WHADVP (WRB why)) (S (NP-SBJ (PRP they)) (VP (VBD did)))))))",
+            "But<rose:cc Stocks<rose:nsubj rose<:root fell<rose:conj slid<rose:conj and<asked:cc we<asked:nsubj "
+            "asked<rose:conj why<did:mark they<did:nsubj did<asked:ccomp",
+        ),
     ],
 )
 def test_sentences_worked_out_by_hand(text: str, expected: str) -> None:

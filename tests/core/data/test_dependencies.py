@@ -123,7 +123,8 @@ def test_the_grammars_own_arcs_are_found_in_its_trees() -> None:
         ),
         (
             "(S (CC But) (S (NP-SBJ (NNS Stocks)) (VP (VP (VBD rose)) (, ,) (VP (VBD fell)) (: ;) (VP (VBD slid)))) "
-            "(CC and) (S (NP-SBJ (PRP we)) (VP (VBD asked) (SBAR (WHADVP (WRB why)) (S (NP-SBJ (PRP they)) (VP (VBD did)))))))",
+            "(CC and) (S (NP-SBJ (PRP we)) (VP (VBD asked) (SBAR (WHADVP (WRB why)) (S (NP-SBJ "
+            "(PRP they)) (VP (VBD did)))))))",
             "But<rose:cc Stocks<rose:nsubj rose<:root fell<rose:conj slid<rose:conj and<asked:cc we<asked:nsubj "
             "asked<rose:conj why<did:mark they<did:nsubj did<asked:ccomp",
         ),

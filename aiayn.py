@@ -102,7 +102,7 @@ DEFAULT_HOME = Path("workspace")
 # As shells count: 128 and the signal.
 _INTERRUPTED, _TERMINATED = 130, 143
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_STOPPED = "stopped; what is done is kept, and the same command goes on from there"
+_STOPPED = "stopped; what is done is kept, and the same command does the rest"
 _HEADING_COLUMNS = 120
 _PACKAGES = ("aiayn", "core", "results", "studies", "reports", __name__)
 Debug = Annotated[
@@ -359,6 +359,7 @@ def reproduce(
     from reports.build import build_site
     from reports.site_folder import require_site_folder
     from studies.scheduling.campaign import carry_out
+    from studies.scheduling.interrupts import sigterm_in_order
     from studies.scheduling.resources import Sizes
 
     workspace, sizes = Workspace(home), Sizes.parse(gpus_per_trial or (), cpu_ranks)
@@ -366,7 +367,8 @@ def reproduce(
     planned = _plan(None, get_scale(scale), seeds, None, workspace)
     outcome = carry_out(planned, workspace, get_scale(scale), sizes, address, max_concurrent, rerun, oom_halvings)
     print(outcome.summary())
-    index = build_site(workspace.database, workspace.site, on_progress=_say)
+    with sigterm_in_order():
+        index = build_site(workspace.database, workspace.site, on_progress=_say)
     print(f"report: {index}")
     raise typer.Exit(0 if outcome.complete else 1)
 
@@ -437,7 +439,7 @@ def _follow(cluster: JobCluster, job: str, cancel: bool) -> None:
             _say(f"job {job} goes on; aiayn status --dashboard {cluster.dashboard} --job {job} comes back to it")
             sys.exit(_INTERRUPTED)
         cluster.stop(job)
-        _say(f"job {job} was stopped; what it has done is kept, and the same command goes on from there")
+        _say(f"job {job} was stopped; what it has done is kept, and the same command does the rest")
         sys.exit(_INTERRUPTED)
     if ended.state != "SUCCEEDED":
         _say(f"job {job} {ended.state.lower()}: {ended.message}")
@@ -636,13 +638,15 @@ def report(
     """
     from reports.build import build_site
     from reports.site_folder import require_site_folder
+    from studies.scheduling.interrupts import sigterm_in_order
 
     for name in studies or ():
         get_study(name)
     workspace = _existing(home)
     site = (output or workspace.site).absolute()
     require_site_folder(site, workspace.home)
-    print(build_site(_store(home).database, site, studies or None, on_progress=_say))
+    with sigterm_in_order():
+        print(build_site(_store(home).database, site, studies or None, on_progress=_say))
 
 
 class Split(StrEnum):
@@ -1159,10 +1163,12 @@ def attend(
     layer = layer or figures_layer(num_layers)
     sentence = attend_to(trained, text, target, [layer], [chosen])
     focus = find_word(sentence.labels(chosen, not pieces)[0], word) if word is not None else None
+    title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
     if output is None:
+        if not as_json:
+            print(title)
         print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
         return
-    title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
     drawn_as = (view or AttentionView.columns).value
     with draw_sentence(sentence, chosen, layer, head, drawn_as, focus, not pieces, title) as figure:
         save_picture(figure, output)

@@ -8,6 +8,7 @@ exit ends the run as if it were complete.
 from __future__ import annotations
 
 import ast
+import logging
 import os
 import shutil
 import signal
@@ -84,7 +85,7 @@ def execute(
         try:
             executed = _run(notebook, parameters, running, Path(scratch), on_progress, kernels or Kernels())
         except ReportError as error:
-            if not running.exists():
+            if not running.exists() or (kernels is not None and kernels.ended):
                 raise
             failed_copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(running, failed_copy)
@@ -153,6 +154,9 @@ def _run(
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from zmq import ZMQError
 
+    # What goes wrong is raised too, and told in a line of our own.
+    logging.getLogger("traitlets").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("papermill").setLevel(logging.CRITICAL + 1)
     # Kernels that start side by side now and then choose the same port (papermill issue 511), and one of them dies.
     for attempts_left in (1, 0):
         try:
@@ -172,7 +176,7 @@ def _run(
             raise ReportError(f"{_first_line(error.source)!r} failed: {problem}") from error
         except CellTimeoutError as error:
             raise ReportError(f"a cell ran for more than {CELL_TIMEOUT_SECONDS} s and was stopped") from error
-        except (DeadKernelError, ZMQError, RuntimeError) as error:
+        except (DeadKernelError, ZMQError, RuntimeError, PermissionError, FileNotFoundError) as error:
             if kernels.ended:
                 raise ReportError("its kernel was ended") from error
             why = _last_words(scratch) or _first_line(str(error))

@@ -373,4 +373,4 @@ def test_question_without_end_is_stopped_from_the_keyboard(after: float, tmp_pat
     command.send_signal(signal.SIGINT)
     out, message = command.communicate(timeout=15)
     assert (command.returncode, out) == (130, ""), message
-    assert message.strip() == "stopped; what is done is kept, and the same command goes on from there"
+    assert message.strip() == "stopped; what is done is kept, and the same command does the rest"

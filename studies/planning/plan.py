@@ -25,6 +25,7 @@ from studies.runs import PlannedRun, Workspace
 from studies.scales import Scale
 from studies.scheduling.survey import finished_runs
 from studies.study import Study
+from studies.work import AttentionProbe
 
 # As core.checkpoint keeps them: the newest two and the best. One more is being written.
 KEPT_CHECKPOINTS = 3
@@ -296,6 +297,10 @@ def _notes(
     if damaged:
         first = damaged[0]
         yield f"damaged, so not to run: {len(damaged)} runs, such as {first.record.run}: {first.status.reason}"
+    alive = sum(run.status.status == "running" for _, runs in requested for run in runs)
+    if alive:
+        yield f"running now, so not to run again: {alive} runs"
+    yield from _sentences_looked_at(requested, scale)
     idle = [study.name for study, _ in requested if not study.trials]
     if idle:
         yield f"no runs of {', '.join(idle)}: their claims are computed, quoted, or await trials of a later version"
@@ -304,6 +309,22 @@ def _notes(
         f"operations are those of the matrix products, attention's own for sentences of "
         f"{scale.sentence_pieces:g} pieces; GPUs of one trial are taken to share it without loss"
     )
+
+
+def _sentences_looked_at(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Scale) -> Iterator[str]:
+    """On what attention will be measured, where a treebank could be it."""
+    banks: dict[str | None, list[str]] = {}
+    for study, runs in requested:
+        for run in runs:
+            if isinstance(run.work, AttentionProbe) and not run.work.needs_antecedents and scale.treebanks:
+                banks.setdefault(run.work.treebank, []).append(study.name)
+    for bank, studies in banks.items():
+        names = " and ".join(dict.fromkeys(studies))
+        if bank is not None:
+            yield f"{names}: attention is measured on sentences of {bank}"
+        else:
+            wanted = " or ".join(scale.treebanks)
+            yield f"{names}: attention is measured on generated sentences, since {wanted} is not here (aiayn data list)"
 
 
 def budget_warnings(requested: Sequence[tuple[Study, Sequence[PlannedRun]]], scale: Scale) -> Iterator[str]:

@@ -48,7 +48,9 @@ class RunState:
 
     @property
     def name(self) -> str:
-        return f"{self.run.record.trial} seed {self.run.record.seed}"
+        """Its trial and seed; of what measures, whose trials often have one name, the study too."""
+        record = self.run.record
+        return f"{record.trial if self.run.trains else f'{record.study}/{record.trial}'} seed {record.seed}"
 
 
 def read_state(run: PlannedRun) -> RunState:

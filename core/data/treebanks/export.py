@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
-from core.data.grammar import Example, detokenise
+from core.data.dependencies import Analysed, dependencies
 from core.data.treebanks.grammar import GrammarTreebank
 from core.data.treebanks.treebank import Treebank
 from core.data.trees import format_tree
@@ -14,10 +14,23 @@ from core.data.trees import format_tree
 Format = Literal["bracketed", "conllu", "text"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-# Universal tags of the grammar's Penn tags, where the relation does not decide.
+# Universal tags of Penn tags, where the relation does not decide.
 _UNIVERSAL = {
     ",": "PUNCT",
     ".": "PUNCT",
+    ":": "PUNCT",
+    "``": "PUNCT",
+    "''": "PUNCT",
+    "-LRB-": "PUNCT",
+    "-RRB-": "PUNCT",
+    "$": "SYM",
+    "#": "SYM",
+    "SYM": "SYM",
+    "EX": "PRON",
+    "PDT": "DET",
+    "POS": "PART",
+    "UH": "INTJ",
+    "WP$": "PRON",
     "CC": "CCONJ",
     "CD": "NUM",
     "DT": "DET",
@@ -44,12 +57,13 @@ def export_lines(bank: Treebank, split: str, form: Format, cache_dir: Path) -> I
     """The lines of a split in a form, without line feeds.
 
     - `bracketed`: a tree in normal form a line, (TOP (S ...)), brackets in words escaped.
-    - `conllu`: dependency arcs, for the grammar only. XPOS has the Penn tag. A pronoun's MISC has Antecedent=ID, the
-      head noun of what it refers to; SpaceAfter=No stands where the text has no blank.
+    - `conllu`: dependency arcs, the grammar's own, of other treebanks as `core.data.dependencies` reads them off the
+      trees. XPOS has the Penn tag. Of the grammar, a pronoun's MISC has Antecedent=ID, the head noun of what it refers
+      to, and SpaceAfter=No stands where the text has no blank.
     - `text`: the words of a sentence a line, blanks between them, as a parser is given them.
 
     Raises:
-        ValueError: no such split, or no arcs for `conllu`.
+        ValueError: no such split.
         DataError: as `Treebank.read_trees`.
     """
     bank.require(split)
@@ -57,9 +71,10 @@ def export_lines(bank: Treebank, split: str, form: Format, cache_dir: Path) -> I
         return (format_tree(tree) for tree in bank.read_trees(split, cache_dir))
     if form == "text":
         return (" ".join(tree.leaves()) for tree in bank.read_trees(split, cache_dir))
-    if not isinstance(bank, GrammarTreebank):
-        raise ValueError(f"{bank.name} has no dependency arcs; export it as bracketed or text")
-    return _conllu(bank, split)
+    if isinstance(bank, GrammarTreebank):
+        return _conllu(bank, split, ((example.text("en"), example) for example in bank.examples(split)))
+    analysed = (dependencies(tree) for tree in bank.read_annotated(split, cache_dir))
+    return _conllu(bank, split, ((" ".join(each.english), each) for each in analysed))
 
 
 def write_lines(lines: Iterable[str], path: Path) -> None:
@@ -88,23 +103,24 @@ def _write(lines: Iterable[str], path: Path) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def _conllu(bank: GrammarTreebank, split: str) -> Iterator[str]:
-    for number, example in enumerate(bank.examples(split), 1):
+def _conllu(bank: Treebank, split: str, sentences: Iterable[tuple[str, Analysed]]) -> Iterator[str]:
+    for number, (text, analysis) in enumerate(sentences, 1):
         yield f"# sent_id = {bank.name}-{split}-{number}"
-        yield f"# text = {example.text('en')}"
-        yield from _rows(example)
+        yield f"# text = {text}"
+        yield from _rows(text, analysis)
         yield ""
 
 
-def _rows(example: Example) -> Iterator[str]:
-    tags = [tag for tag, _ in example.tree.tagged()]
-    antecedents = dict(example.antecedents)
+def _rows(text: str, analysis: Analysed) -> Iterator[str]:
+    antecedents, place = dict(analysis.antecedents), 0
     for index, (word, tag, head, relation) in enumerate(
-        zip(example.english, tags, example.heads, example.relations, strict=True)
+        zip(analysis.english, analysis.tags, analysis.heads, analysis.relations, strict=True)
     ):
         misc = [f"Antecedent={antecedents[index] + 1}"] if index in antecedents else []
-        if index + 1 < len(tags) and " " not in detokenise(example.english[index : index + 2]):
+        place += len(word)
+        if place < len(text) and text[place] != " ":
             misc.append("SpaceAfter=No")
+        place += text[place : place + 1] == " "
         columns = (index + 1, word, "_", _universal_tag(tag, relation, word), tag, "_", head + 1, relation, "_")
         yield "\t".join((*map(str, columns), "|".join(misc) or "_"))
 
@@ -114,4 +130,4 @@ def _universal_tag(tag: str, relation: str, word: str) -> str:
         return "PART" if tag == "TO" else "AUX"
     if word == "not":
         return "PART"
-    return _UNIVERSAL_BY_RELATION.get((tag, relation)) or _UNIVERSAL.get(tag) or _UNIVERSAL_BY_CLASS[tag[:2]]
+    return _UNIVERSAL_BY_RELATION.get((tag, relation)) or _UNIVERSAL.get(tag) or _UNIVERSAL_BY_CLASS.get(tag[:2], "X")

@@ -389,9 +389,18 @@ def test_text_export_has_a_parsers_input(examples: list[Example], tmp_path: Path
     assert list(export_lines(GRAMMAR_TREES, "test", "text", tmp_path)) == [" ".join(e.english) for e in examples]
 
 
-def test_only_the_grammar_has_arcs(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="wsj has no dependency arcs; export it as bracketed or text"):
-        export_lines(WSJ, "test", "conllu", tmp_path)
+def test_arcs_of_another_treebank_are_read_off_its_trees(local_sample: Path, tmp_path: Path) -> None:
+    lines = list(export_lines(TREEBANK_SAMPLE, "dev", "conllu", tmp_path))
+    sentences = "\n".join(lines).strip().split("\n\n")
+    assert len(sentences) == TREEBANK_SAMPLE.splits["dev"]
+    for sentence in sentences:
+        identity, text, *rows = sentence.split("\n")
+        assert identity.startswith("# sent_id = treebank-sample-dev-")
+        columns = [row.split("\t") for row in rows]
+        assert text == "# text = " + " ".join(row[1] for row in columns)
+        assert [int(row[0]) for row in columns] == list(range(1, len(rows) + 1))
+        assert [row[7] for row in columns].count("root") == [row[6] for row in columns].count("0") == 1
+        assert all(int(row[6]) <= len(rows) and row[3] and row[9] == "_" for row in columns)
 
 
 def test_an_export_that_fails_leaves_the_file_as_it_was(wsj_folder: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from studies.scheduling.in_use import SESSION_PREFIX
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(sys.executable).with_name("aiayn")
-STOPPED = "stopped; what is done is kept, and the same command goes on from there"
+STOPPED = "stopped; what is done is kept, and the same command does the rest"
 PATIENCE_SECONDS = 240.0
 
 

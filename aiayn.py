@@ -1165,9 +1165,10 @@ def attend(
     focus = find_word(sentence.labels(chosen, not pieces)[0], word) if word is not None else None
     title = f"{name}: {chosen} attention, layer {layer} of {num_layers}"
     if output is None:
+        heads, rows = strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json)
         if not as_json:
             print(title)
-        print_rows(*strongest(sentence, chosen, layer, head, focus, not pieces, wide=not as_json), as_json)
+        print_rows(heads, rows, as_json)
         return
     drawn_as = (view or AttentionView.columns).value
     with draw_sentence(sentence, chosen, layer, head, drawn_as, focus, not pieces, title) as figure:

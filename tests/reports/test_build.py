@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import posixpath
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -252,3 +255,22 @@ def test_run_pages_end_with_the_page_in_hand_when_the_report_is_interrupted(two_
     with pytest.raises(KeyboardInterrupt):
         build_site(two_scale_database, tmp_path)
     assert len(made) < 1_000
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_report_that_is_stopped_ends_in_order_and_in_a_line(
+    number: signal.Signals, code: int, two_scale_database, tmp_path
+):
+    home, site = tmp_path / "home", tmp_path / "site"
+    shutil.copytree(two_scale_database.parent, home)
+    command = [sys.executable, "-m", "aiayn", "report", "table3", "-o", str(site), "--home", str(home)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as report:
+        told = iter(report.stderr.readline, "")
+        assert any("running the notebook" in line for line in told)
+        report.send_signal(number)
+        last = [line for line in told if "running the notebook" not in line]
+    assert report.returncode == code
+    assert last == ["stopped; what is done is kept, and the same command does the rest\n"]
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith("aiayn-report-")]
+    assert not list(site.rglob("*.ipynb"))

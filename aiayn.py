@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from enum import StrEnum
 from io import TextIOWrapper
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -514,7 +515,10 @@ def status(
         return
     states = ("done", "running", "queued", "failed", "diverged")
     counts: dict[tuple[str, str], dict[str, int]] = {}
-    for r in runs:
+    studies, scales = [study.name for study in STUDIES], [scale.name for scale in SCALES]
+    # As aiayn list has them; at the end those of another version, which this one does not know.
+    places = {(study, scale): place for place, (study, scale) in enumerate(product(studies, scales))}
+    for r in sorted(runs, key=lambda r: places.get((r.study, r.scale), len(places))):
         counts.setdefault((r.study, r.scale), dict.fromkeys(states, 0))[r.status] += 1
     print_rows(("study", "scale", *states), [(*key, *count.values()) for key, count in counts.items()], False)
     for r in runs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from core.complexity import num_parameters, training_flops
 from core.config import TrainConfig, paper_base, paper_big
 from results.run_folder import RunFolder
 from studies import section5, table2, table3
+from studies.figures import STUDIES as FIGURES
 from studies.planning import plan as planning
 from studies.planning.devices import CPU, Device, choose_device, measured_devices, stated_devices
 from studies.planning.plan import Job, Plan, budget_warnings, make_plan, schedule, summary, tables
@@ -228,6 +230,33 @@ def test_what_run_would_not_start_is_not_to_run(workspace: Workspace, pretend: P
     pretend(base, failure=("loss nan", "diverged"))
     pretend(h1, failure=("no memory", "failed"))
     assert planned(workspace, table3.STUDY).total.to_run == 19
+
+
+def test_a_run_that_is_running_is_told_and_not_to_run(workspace: Workspace) -> None:
+    run = plan_runs(table3.STUDY, SMOKE, 1, workspace, ("base",))[0]
+    RunFolder.create(workspace.runs, run.record)
+    run.folder.claim_attempt()
+    plan = planned(workspace, table3.STUDY)
+    assert (plan.total.done, plan.total.to_run) == (0, 19)
+    assert "running now, so not to run again: 1 runs" in plan.notes
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_what_attention_will_be_measured_on_is_told(
+    here: bool, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIAYN_DATA", str(tmp_path))
+    if here:
+        (tmp_path / "treebank-sample").mkdir()
+        (tmp_path / "treebank-sample" / "treebank.zip").write_bytes(b"its place is enough to plan")
+    told = [note for note in planned(workspace, *FIGURES, scale=SMALL).notes if "attention is measured" in note]
+    assert told == [
+        "figure3 and figure5: attention is measured on sentences of treebank-sample"
+        if here
+        else "figure3 and figure5: attention is measured on generated sentences, since treebank-sample is not here "
+        "(aiayn data list)"
+    ]
+    assert not any("attention is measured" in note for note in planned(workspace, *FIGURES, scale=SMOKE).notes)
 
 
 def test_fewer_gpus_than_a_trial_asks_for_are_planned_for_and_told(workspace: Workspace) -> None:

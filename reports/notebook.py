@@ -176,7 +176,9 @@ def _run(
             raise ReportError(f"{_first_line(error.source)!r} failed: {problem}") from error
         except CellTimeoutError as error:
             raise ReportError(f"a cell ran for more than {CELL_TIMEOUT_SECONDS} s and was stopped") from error
-        except (DeadKernelError, ZMQError, RuntimeError, PermissionError, FileNotFoundError) as error:
+        except (PermissionError, FileNotFoundError) as error:
+            raise ReportError(f"its kernel cannot be started ({error}); see what aiayn doctor finds") from error
+        except (DeadKernelError, ZMQError, RuntimeError) as error:
             if kernels.ended:
                 raise ReportError("its kernel was ended") from error
             why = _last_words(scratch) or _first_line(str(error))

@@ -8,7 +8,7 @@ are read where the tree has them; where it has none, as the generated grammar's,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -115,7 +115,7 @@ class _Part:
 
     @property
     def tags(self) -> frozenset[str]:
-        return frozenset(self.node.label[len(self.label) :].strip("-").split("-")) if "-" in self.node.label else _NONE
+        return frozenset(self.node.label[len(self.label) :].split("-")) - {""}
 
     @property
     def first_word(self) -> str:
@@ -126,60 +126,77 @@ class _Part:
         return not self.parts and self.node.label in _PUNCTUATION
 
 
-_NONE: frozenset[str] = frozenset()
-
-
 def dependencies(tree: Tree) -> Dependencies:
     """The dependencies of one tree, as it is written or in normal form.
 
     Raises:
         ValueError: it has no word but traces, or a word beside other constituents without a tag.
     """
-    words: list[str] = []
-    tags: list[str] = []
-    governed: dict[int, tuple[int, str]] = {}
     tagged = any("-SBJ" in node.label for node in tree.subtrees())
-
-    def visit(node: Tree) -> _Part | None:
-        if node.is_preterminal:
-            if node.label == TRACE:
-                return None
-            words.append(node.children[0])
-            tags.append(node.label)
-            return _Part(node, len(words) - 1, tagged)
-        if not all(isinstance(child, Tree) for child in node.children):
-            raise ValueError(f"a word of {node.label} has no tag, which dependencies need: {tree}")
-        visited = [(child, visit(child)) for child in node.children]
-        parts = tuple(part for _, part in visited if part is not None)
-        if not parts:
-            return None
-        label = base_label(node.label)
-        head = _head(label, parts)
-        firsts = _joined_before(parts, head)
-        named = {
-            place: (firsts[place], "conj") if place in firsts else (head, _relation(label, parts, place, head))
-            for place in range(len(parts))
-            if place != head
-        }
-        for place, (governor, relation) in named.items():
-            if relation == "cc":  # below what it joins to another
-                later = (other for other in named if other > place and named[other][1] == "conj")
-                governor = next(later, head) if place > min(head, *firsts.values(), len(parts)) else head
-            governed[parts[place].word] = parts[governor].word, relation
-        if parts[head].label in ("S", "SINV", "SQ") and label in _CLAUSES:
-            without_subject = parts[head].without_subject
+    words: list[tuple[str, str]] = []
+    governed: dict[int, tuple[int, str]] = {}
+    # Nothing recurses, as elsewhere with trees: one may nest as deep as its file says.
+    node, rest, found = tree, iter((tree,)), []
+    above: list[tuple[Tree, Iterator[Tree | str], list[_Part | None]]] = []
+    while True:
+        child = next(rest, None)
+        if child is None:
+            if not above:
+                break
+            part = _govern(node, found, tagged, governed)
+            node, rest, found = above.pop()
+            found.append(part)
+        elif isinstance(child, str):
+            raise ValueError(f"a word of {node.label} has no tag, which dependencies need: {str(tree)[:200]}")
+        elif child.is_preterminal:
+            found.append(_leaf(child, words, tagged))
         else:
-            lost = any(part is None and "SBJ" in child.label for child, part in visited)
-            without_subject = lost or not any(part.label == "NP" or "SBJ" in part.tags for part in parts[:head])
-        relative = any(child.label.startswith("WH") for child, _ in visited)
-        return _Part(node, parts[head].word, tagged, parts, without_subject, relative)
+            above.append((node, rest, found))
+            node, rest, found = child, iter(child.children), []
+    (part,) = found
+    if part is None:
+        raise ValueError(f"tree has no word but traces: {str(tree)[:200]}")
+    governed[part.word] = -1, "root"
+    heads, relations = zip(*(governed[place] for place in range(len(words))), strict=True)
+    english, tags = zip(*words, strict=True)
+    return Dependencies(english, tags, heads, relations)
 
-    root = visit(tree)
-    if root is None:
-        raise ValueError(f"tree has no word but traces: {tree}")
-    governed[root.word] = -1, "root"
-    heads, relations = zip(*(governed[word] for word in range(len(words))), strict=True)
-    return Dependencies(tuple(words), tuple(tags), heads, relations)
+
+def _leaf(node: Tree, words: list[tuple[str, str]], tagged: bool) -> _Part | None:
+    """The next word, which joins `words` with its tag; nothing for a trace."""
+    if node.label == TRACE:
+        return None
+    words.append((node.children[0], node.label))
+    return _Part(node, len(words) - 1, tagged)
+
+
+def _govern(
+    node: Tree, found: Sequence[_Part | None], tagged: bool, governed: dict[int, tuple[int, str]]
+) -> _Part | None:
+    """A constituent of the parts that were found for its children: all but its head word get their governor."""
+    parts = tuple(part for part in found if part is not None)
+    if not parts:
+        return None
+    label = base_label(node.label)
+    head = _head(label, parts)
+    firsts = _joined_before(parts, head)
+    named = {
+        place: (firsts[place], "conj") if place in firsts else (head, _relation(label, parts, place, head))
+        for place in range(len(parts))
+        if place != head
+    }
+    for place, (governor, relation) in named.items():
+        if relation == "cc":  # below what it joins to another
+            later = (other for other in named if other > place and named[other][1] == "conj")
+            governor = next(later, head) if place > min(head, *firsts.values(), len(parts)) else head
+        governed[parts[place].word] = parts[governor].word, relation
+    if parts[head].label in ("S", "SINV", "SQ") and label in _CLAUSES:
+        without_subject = parts[head].without_subject
+    else:
+        lost = any(part is None and "SBJ" in child.label for child, part in zip(node.children, found, strict=True))
+        without_subject = lost or not any(part.label == "NP" or "SBJ" in part.tags for part in parts[:head])
+    relative = any(child.label.startswith("WH") for child in node.children)
+    return _Part(node, parts[head].word, tagged, parts, without_subject, relative)
 
 
 def _head(label: str, parts: Sequence[_Part]) -> int:
@@ -196,7 +213,7 @@ def _head(label: str, parts: Sequence[_Part]) -> int:
         predicates = [place for place in places if _is_predicate(parts[place], label)]
         if predicates:
             return predicates[0]
-    if label in ("S", "SINV", "SBARQ") and "VP" not in {parts[place].label for place in places}:
+    if label in ("S", "SINV", "SBARQ") and "VP" not in labels_there:
         predicates = [place for place in places if "PRD" in parts[place].tags]
         if predicates:
             return predicates[0]
@@ -353,7 +370,8 @@ def _of_clause(label: str, parts: Sequence[_Part], place: int, head: int) -> str
     if part.label == "SBAR":
         if part.tagged:
             return "advcl" if part.tags & _ADVERBIAL or label != "VP" else "ccomp"
-        return "ccomp" if part.first_word in _COMPLEMENTISERS or part.parts[0].label in ("WHNP", "S") else "advcl"
+        begins = part.parts[0].label if part.parts else part.label
+        return "ccomp" if part.first_word in _COMPLEMENTISERS or begins in ("WHNP", "S") else "advcl"
     if part.label in ("S", "SINV", "SQ", "SBARQ"):
         if part.label == governor.label and place > head:
             return "parataxis"

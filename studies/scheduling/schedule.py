@@ -71,7 +71,7 @@ def run_on_ray(
             if data not in prepared:  # what reads its text alone, such as a parser that is read off the trees
                 get_pairs(data, workspace.data).fetch(workspace.data, (data.src, data.tgt))
         for treebank in {run.work.treebank for run, _ in jobs if isinstance(run.work, AttentionProbe)} - {None}:
-            for _ in get_treebank(treebank).read_annotated(TRAIN_SPLIT, workspace.data):
+            for _ in get_treebank(treebank).read_trees(TRAIN_SPLIT, workspace.data):
                 pass  # damaged, it is told now, and not after the training of what looks at it
         on_start()
         for stage in (trainings, [job for job in jobs if job not in trainings]):

@@ -142,6 +142,16 @@ def test_kernels_are_ended_at_once_from_another_thread(template, tmp_path):
     assert time.monotonic() - ended < 15
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied", "python"), FileNotFoundError(2, "none")])
+def test_a_kernel_that_cannot_be_started_is_said_to_be_that(template, tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr("papermill.execute_notebook", refuse)
+    with pytest.raises(ReportError, match=r"its kernel cannot be started .*; see what aiayn doctor finds"):
+        notebook.execute(template("print(database, scale)"), PARAMETERS, tmp_path / "k.ipynb")
+
+
 def test_values_of_parameters_arrive_unchanged(template, tmp_path):
     awkward = "quo'te {brace} \\ back é\n$x" + '"double"'
     path = template("assert database == " + repr(awkward) + "\nscale")

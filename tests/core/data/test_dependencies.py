@@ -169,6 +169,13 @@ def test_any_tree_gives_each_word_one_governor_and_no_circle(tree: Tree) -> None
         assert word == -1
 
 
+def test_a_tree_may_nest_deeper_than_python_calls() -> None:
+    tree = Tree("NN", ("end",))
+    for depth in range(5_000):
+        tree = Tree("NP" if depth % 2 else "S", (tree,))
+    assert dependencies(tree).heads == (-1,)
+
+
 def test_a_word_without_a_tag_is_refused() -> None:
     with pytest.raises(ValueError, match="a word of NP has no tag"):
         dependencies(Tree("NP", (Tree("DT", ("the",)), "dog")))

@@ -87,6 +87,27 @@ def test_a_damaged_treebank_is_told_before_any_trial_looks_at_its_sentences(
     assert started == []
 
 
+def test_a_treebank_is_read_to_its_end_before_any_trial(
+    workspace: Workspace, tiny: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is damaged behind the first tree would be met after the training that the probe looks at."""
+
+    def read_trees(split: str, cache_dir: Path):
+        yield from ("first tree", "second tree")
+        raise DataError("the third is damaged; get it again")
+
+    started: list[object] = []
+    monkeypatch.setattr(schedule, "get_treebank", lambda name: SimpleNamespace(read_trees=read_trees))
+    monkeypatch.setattr(schedule, "_fit", lambda jobs, *_: started.append(jobs))
+    (tmp_path / "data" / "treebank-sample").mkdir(parents=True)
+    (tmp_path / "data" / "treebank-sample" / "treebank.zip").write_bytes(b"its place is enough to plan")
+    monkeypatch.setenv("AIAYN_DATA", str(tmp_path / "data"))
+    runs = plan_runs(get_study("figure5"), replace(tiny, treebanks=("treebank-sample",)), 1, workspace)
+    with pytest.raises(DataError, match="the third is damaged"):
+        run_on_ray([(run, Resources(1, 0)) for run in runs], workspace)
+    assert started == []
+
+
 def test_two_starts_of_one_study_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
     """B53: under a name that is used, Tune would mix the new start into the old one. B69: names stay short."""
     first, second = (schedule._new_experiment(Workspace(tmp_path), "table3") for _ in range(2))
